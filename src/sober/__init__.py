@@ -1,0 +1,39 @@
+"""Sober: train families of representation models at once, and say which to trust."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+from sober import methods, nets, worlds
+from sober.encode import encode
+from sober.errors import RequestError
+from sober.family import Family, grid
+from sober.model import Model, load
+from sober.train import train
+from sober.types import Adam, Codes, Factor, Run, Score
+from sober.worlds import World, world
+
+try:
+    __version__ = version("sober")
+except PackageNotFoundError:  # run from a source tree that is not installed
+    __version__ = "0+unknown"
+
+__all__ = [
+    "Adam",
+    "Codes",
+    "Factor",
+    "Family",
+    "Model",
+    "RequestError",
+    "Run",
+    "Score",
+    "World",
+    "encode",
+    "grid",
+    "load",
+    "methods",
+    "nets",
+    "train",
+    "world",
+    "worlds",
+]

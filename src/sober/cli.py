@@ -1,0 +1,300 @@
+"""The command `sober`. Exit status: 0 success, 2 a wrong request, 1 a failure, 130 stopped by Ctrl-C."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from cyclopts import App, CycloptsError, Parameter
+from rich.table import Table
+
+import sober
+from sober.console import bar, console, counting, errors, models_table, setting
+from sober.demo import demo as run_demo
+from sober.encode import codes_path, encode
+from sober.errors import RequestError, listed
+from sober.family import Family, grid
+from sober.methods import METHODS
+from sober.nets import NETS
+from sober.pictures import contact_sheet, traversals
+from sober.train import Stopped, train
+from sober.types import Adam, Precision, Run, Setting
+from sober.worlds import WORLDS, world
+
+app = App(
+    name="sober",
+    help="Train families of representation models at once, and say which to trust.",
+    version=sober.__version__,
+    help_format="markdown",
+    suppress_keyboard_interrupt=False,  # `main` says what was stopped and how to go on
+)
+
+_DIR = Parameter(name="DIR", help="A family's folder.")
+_OUT = Parameter(help="Folder for the family: new, or one to go on with.")
+
+
+@app.command(name="demo")
+def demo_command(*, out: Path = Path("demo")) -> None:
+    """Train a small family on a small world, list its models and draw what their latents do.
+
+    Example: `sober demo --out demo`
+
+    Parameters
+    ----------
+    out
+        Folder for the models and the picture.
+    """
+    with bar() as watcher:
+        family, picture = run_demo(out, watcher)
+    console.print(models_table(family))
+    console.print(f"\nfour models that differ in their seed alone: [bold]{picture}[/]")
+
+
+@app.command
+def worlds(*, show: str | None = None, out: Path | None = None) -> None:
+    """List the worlds, or draw one: random pictures, and a row per factor with only that factor changing.
+
+    Examples: `sober worlds` · `sober worlds --show dsprites` · `sober worlds --show dsprites:file=dsprites.npz`
+
+    Parameters
+    ----------
+    show
+        The world to draw.
+    out
+        Where to write the picture; NAME.png in this folder by default.
+    """
+    if show is not None:
+        chosen = world(show)
+        path = out or Path(f"{chosen.name}.png")
+        contact_sheet(chosen, path)
+        console.print(f"wrote [bold]{path}[/]")
+        return
+    table = Table(box=None, header_style="dim")
+    for column in ("world", "pictures", "image", "factors", "reference"):
+        table.add_column(column, overflow="fold")
+    for name in sorted(WORLDS):
+        each = world(name)
+        factors = ", ".join(f"{factor.name} {factor.size}" for factor in each.factors)
+        size = " × ".join(map(str, each.image_shape))
+        table.add_row(f"[bold]{name}[/]", f"{each.size:,}", size, factors, each.reference)
+    console.print(table)
+
+
+@app.command
+def methods() -> None:
+    """List the training methods with their hyperparameters, and the nets.
+
+    Example: `sober methods`
+    """
+    table = Table(box=None, header_style="dim")
+    for column in ("method", "what it does", "hyperparameters", "reference"):
+        table.add_column(column, overflow="fold")
+    for name, method in METHODS.items():
+        hyper = "\n".join(f"{h.name} = {setting(h.default)}: {h.help}" for h in method.hyper) or "-"
+        table.add_row(f"[bold]{name}[/]", method.summary, hyper, method.reference)
+    console.print(table)
+    table = Table(box=None, header_style="dim")
+    for column in ("nets", "what they are", "reference"):
+        table.add_column(column, overflow="fold")
+    for name, nets in NETS.items():
+        table.add_row(f"[bold]{name}[/]", nets.summary, nets.reference)
+    console.print(table)
+
+
+@app.command(name="train")
+def train_command(
+    world_spec: Annotated[str, Parameter(name="WORLD", help="A world, as `sober worlds` lists them.")],
+    /,
+    *,
+    out: Annotated[Path, _OUT],
+    method: str = "beta_vae",
+    set_: Annotated[list[str] | None, Parameter(name="--set", consume_multiple=True, negative=())] = None,
+    seeds: int = 1,
+    steps: int = 300_000,
+    nets: str | None = None,
+    latents: int = 10,
+    batch: int = 64,
+    learning_rate: float = 1e-4,
+    precision: Precision | None = None,
+    cohort: int | None = None,
+) -> None:
+    """Train a family: every combination of the values set, each with every seed.
+
+    Ctrl-C stops at a checkpoint; the same command goes on where it stopped.
+
+    Examples:
+
+    `sober train blocks --set beta=1,2,4 --seeds 4 --steps 6000 --latents 6 --learning-rate 1e-3 --out runs/blocks`
+
+    `sober train dsprites --method beta_vae --set beta=1,2,4,6,8,16 --seeds 5 --steps 300000 --out runs/dsprites`
+
+    Parameters
+    ----------
+    method
+        A training method, as `sober methods` lists them.
+    set_
+        Hyperparameters with one or several values, as in beta=1,2,4; may be given more than once.
+    seeds
+        How many seeds for each combination.
+    steps
+        Optimiser steps of each model.
+    nets
+        Which nets; by default those that suit the picture's size.
+    latents
+        How many latents each model has.
+    batch
+        Pictures in a step.
+    learning_rate
+        Of Adam.
+    precision
+        Of matrix products; bfloat16 on a GPU and float32 on a CPU by default. Weights are float32 always.
+    cohort
+        How many models train at once; by default as many as fit into memory.
+    """
+    chosen = world(world_spec)
+    sweep = parse_sweep(set_ or [])
+    runs = grid(
+        chosen,
+        method,
+        sweep,
+        seeds=seeds,
+        nets=nets,
+        latents=latents,
+        optimiser=Adam(learning_rate=learning_rate),
+        steps=steps,
+        batch=batch,
+        precision=precision,
+    )
+    with bar() as watcher:
+        family = train(runs, chosen, out, cohort=cohort, watcher=watcher)
+    console.print(models_table(family))
+    console.print(f"\n{len(family.finished)} models in [bold]{out}[/]; look at them with: sober traverse {out}")
+
+
+@app.command(name="encode")
+def encode_command(family_folder: Annotated[Path, _DIR], /, *, sample: int | None = None, seed: int = 0) -> None:
+    """Compute and keep the codes of every finished model: for the whole grid, or a random sample of it.
+
+    Examples: `sober encode runs/blocks` · `sober encode runs/dsprites --sample 10000`
+
+    Parameters
+    ----------
+    sample
+        How many pictures, drawn at random; the whole grid without it.
+    seed
+        Of the sample.
+    """
+    family = Family.open(family_folder)
+    if sample is not None and sample < 1:
+        raise RequestError(f"sample must be at least 1, got {sample}")
+    index = None if sample is None else np.random.default_rng(seed).integers(0, family.world.size, sample)
+    runs = family.finished
+    with counting("encoding") as progress:
+        for done, (run, codes) in enumerate(encode(family, runs, index=index, progress=progress), start=1):
+            shape = " × ".join(map(str, codes.mean.shape))
+            where = codes_path(family, run, index)
+            console.print(f"{done}/{len(runs)}  {run.identity}  {shape}  {where}", soft_wrap=True)
+
+
+@app.command
+def traverse(
+    family_folder: Annotated[Path, _DIR],
+    /,
+    *,
+    runs: Annotated[list[str] | None, Parameter(name="--runs", consume_multiple=True, negative=())] = None,
+    out: Path | None = None,
+    seed: int = 0,
+) -> None:
+    """Draw what each latent of a model does, and its reconstructions, for several models in one picture.
+
+    Latents that carry nothing are greyed. Without --runs it draws, for each setting, the seed with the lowest loss,
+    four models at most.
+
+    Examples: `sober traverse runs/blocks` · `sober traverse runs/blocks --runs 3f2a 91c0 --out two.png`
+
+    Parameters
+    ----------
+    runs
+        Which models: the beginnings of their identities.
+    out
+        Where to write the picture; DIR/traversals.png by default.
+    seed
+        Of the pictures shown.
+    """
+    family = Family.open(family_folder)
+    chosen = [_run_named(family, name) for name in runs] if runs else _one_per_setting(family)[:4]
+    path = out or family_folder / "traversals.png"
+    traversals([family.model(run) for run in chosen], family.world, path, seed=seed)
+    console.print(f"wrote [bold]{path}[/]")
+
+
+def parse_sweep(texts: Sequence[str]) -> dict[str, list[Setting]]:
+    """`["beta=1,2,4"]` to `{"beta": [1.0, 2.0, 4.0]}`."""
+    sweep: dict[str, list[Setting]] = {}
+    for text in texts:
+        name, equals, values = text.partition("=")
+        if not equals or not name or not values:
+            raise RequestError(f"--set {text} is not of the form NAME=VALUE,VALUE,…")
+        if name in sweep:
+            raise RequestError(f"--set names {name!r} twice: write {name}=VALUE,VALUE")
+        sweep[name] = [_value(value) for value in values.split(",")]
+    return sweep
+
+
+def _value(text: str) -> Setting:
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _run_named(family: Family, name: str) -> Run:
+    found = [run for run in family.runs if run.identity.startswith(name)]
+    if len(found) != 1:
+        what = "no run" if not found else f"{len(found)} runs"
+        raise RequestError(
+            f"{what} of {family.folder} begin with {name!r}: choose from {listed(r.identity for r in family.runs)}"
+        )
+    return found[0]
+
+
+def _one_per_setting(family: Family) -> list[Run]:
+    best: dict[tuple[object, ...], tuple[float, Run]] = {}
+    for run in family.finished:
+        loss = family.model(run).curves["loss"]
+        last = float(loss[-1]) if len(loss) and np.isfinite(loss[-1]) else np.inf
+        key = (run.method, *run.hyper.items())
+        if key not in best or last < best[key][0]:
+            best[key] = (last, run)
+    if not best:
+        raise RequestError(f"{family.folder} has no finished model: run the same 'sober train' command to go on")
+    return [run for _, run in best.values()]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs a command line and exits with its status."""
+    try:
+        app(arguments, exit_on_error=False, print_error=False, result_action="return_none")
+    except (RequestError, CycloptsError) as error:
+        errors.print(f"sober: {_one_line(error)}", style="red", soft_wrap=True, markup=False)
+        sys.exit(2)
+    except Stopped as stopped:
+        errors.print(f"sober: {stopped}", style="yellow", soft_wrap=True, markup=False)
+        sys.exit(130)
+    except KeyboardInterrupt:
+        errors.print("sober: interrupted", style="yellow")
+        sys.exit(130)
+
+
+def _one_line(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text if isinstance(error, RequestError) else f"{text} (see sober --help)"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""A cohort: models that train side by side in one compiled program, model axis first.
+
+Hyperparameters, optimiser settings and randomness are arrays with one entry per model, so changing them compiles
+nothing. The number of steps is an argument too: stopping anywhere and going on runs the very same program, which is why
+a resumed run equals an uninterrupted one bit for bit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, UInt32
+
+from sober.device import compiler_options
+from sober.methods import METHODS
+from sober.methods.method import Method, Setup, State, Terms
+from sober.nets import NETS
+from sober.types import Run
+from sober.worlds import World
+
+
+class Inputs(NamedTuple):
+    """What makes each model of a cohort itself."""
+
+    entropy: UInt32[Array, "M 2"]
+    hyper: dict[str, Float[Array, " M"]]
+    adam: dict[str, Float[Array, " M"]]
+
+
+class Carry(NamedTuple):
+    """A cohort in training: all that a checkpoint holds."""
+
+    state: State
+    step: Int[Array, ""]
+    diverged: Int[Array, " M"]  # the step at which a model's numbers stopped being finite; -1 while they are
+    sums: Terms  # of each term since the last entry of the log, per model
+    counts: Int[Array, " M"]  # good steps in those sums
+
+
+class Signature(NamedTuple):
+    """What selects a compiled program: runs that agree in it can share a cohort."""
+
+    method: str
+    choices: tuple[tuple[str, str | bool], ...]
+    nets: str
+    latents: int
+    batch: int
+    precision: str
+    steps: int
+
+
+def signature(run: Run) -> Signature:
+    choices = tuple((name, value) for name, value in run.hyper.items() if isinstance(value, str | bool))
+    return Signature(run.method, choices, run.nets, run.latents, run.batch, run.precision, run.steps)
+
+
+@functools.lru_cache(maxsize=16)
+def program(world: World, of: Signature) -> Program:
+    """The compiled functions for a signature; compiled once per number of models."""
+    return Program(world, of)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Program:
+    """`init` and `advance` of a cohort, for any number of models."""
+
+    world: World
+    of: Signature
+
+    @functools.cached_property
+    def method(self) -> Method:
+        return METHODS[self.of.method]
+
+    def inputs(self, runs: Sequence[Run]) -> Inputs:
+        numbers = [name for name, value in runs[0].hyper.items() if not isinstance(value, str | bool)]
+        adam = [dataclasses.asdict(run.optimiser) for run in runs]
+        return Inputs(
+            jnp.array([run.entropy for run in runs], jnp.uint32),
+            {name: jnp.array([run.hyper[name] for run in runs], jnp.float32) for name in numbers},
+            {name: jnp.array([each[name] for each in adam], jnp.float32) for name in adam[0]},
+        )
+
+    @functools.cached_property
+    def init(self) -> Any:
+        """`init(inputs, data) -> Carry` at step 0."""
+        return jax.jit(self._init)
+
+    @functools.cached_property
+    def advance(self) -> Any:
+        """`advance(carry, data, inputs, stop) -> Carry` at step `stop`; the memory of `carry` is reused."""
+        return jax.jit(self._advance, donate_argnums=0, compiler_options=compiler_options())
+
+    def bytes_per_model(self, inputs: Inputs) -> int:
+        """About how much memory one model takes in training, rather too much than too little, without compiling.
+
+        Twice its state (the old one is kept until the new one is known to be good), and half as much again as the
+        results that a step must write out: products, gathers and rearrangements; the rest mostly fuses into these.
+        """
+        one = jax.tree.map(lambda x: x[:1], inputs)
+        data = self.world.data
+        carry = jax.eval_shape(self._init, one, data)
+        jaxpr = jax.make_jaxpr(self._step)(carry, data, one)
+        state = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(carry))
+        return 2 * state + 3 * _written(jaxpr.jaxpr) // 2
+
+    def _setup(self, adam: Mapping[str, Array]) -> Setup:
+        return Setup(
+            nets=NETS[self.of.nets],
+            image_shape=self.world.image_shape,
+            latents=self.of.latents,
+            batch=self.of.batch,
+            pictures=self.world.size,
+            dtype=jnp.dtype(self.of.precision),
+            optimiser=optax.adam(**adam),
+        )
+
+    def _init_one(self, inputs: Inputs) -> State:
+        key = jax.random.fold_in(jax.random.wrap_key_data(inputs.entropy, impl="threefry2x32"), 0)
+        return self.method.init(self._setup(inputs.adam), key, inputs.hyper | dict(self.of.choices))
+
+    def _update_one(self, state: State, inputs: Inputs, step: Array, data: Any) -> tuple[State, Terms]:
+        key = jax.random.fold_in(jax.random.wrap_key_data(inputs.entropy, impl="threefry2x32"), 1)
+        draw = functools.partial(self.world.draw, data, n=self.of.batch)
+        hyper = inputs.hyper | dict(self.of.choices)
+        return self.method.update(self._setup(inputs.adam), state, draw, jax.random.fold_in(key, step), step, hyper)
+
+    def _init(self, inputs: Inputs, data: Any) -> Carry:
+        state = jax.vmap(self._init_one)(inputs)
+        models = len(inputs.entropy)
+        terms = jax.eval_shape(self._updates, state, inputs, jnp.int32(0), data)[1]
+        return Carry(
+            state,
+            jnp.int32(0),
+            jnp.full(models, -1, jnp.int32),
+            {name: jnp.zeros(models, term.dtype) for name, term in terms.items()},
+            jnp.zeros(models, jnp.int32),
+        )
+
+    def _updates(self, state: State, inputs: Inputs, step: Array, data: Any) -> tuple[State, Terms]:
+        return jax.vmap(self._update_one, in_axes=(0, 0, None, None))(state, inputs, step, data)
+
+    def _step(self, carry: Carry, data: Any, inputs: Inputs) -> Carry:
+        state, terms = self._updates(carry.state, inputs, carry.step, data)
+        finite = functools.reduce(operator.and_, (jnp.isfinite(term) for term in terms.values()))
+        good = finite & (carry.diverged < 0)
+
+        def choose(new: Array, old: Array) -> Array:  # a model that diverged keeps its last good state for good
+            return jnp.where(good.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+        return Carry(
+            jax.tree.map(choose, state, carry.state),
+            carry.step + 1,
+            jnp.where(finite | (carry.diverged >= 0), carry.diverged, carry.step),
+            {name: carry.sums[name] + jnp.where(good, term, 0) for name, term in terms.items()},
+            carry.counts + good,
+        )
+
+    def _advance(self, carry: Carry, data: Any, inputs: Inputs, stop: Array) -> Carry:
+        return jax.lax.fori_loop(carry.step, stop, lambda _, carry: self._step(carry, data, inputs), carry)
+
+
+def _written(jaxpr: Any) -> int:
+    """Bytes of the results of operations that do not fuse, in a program and those it calls."""
+    writes = {"dot_general", "concatenate", "pad", "transpose", "gather"}
+    total = 0
+    for equation in jaxpr.eqns:
+        inner = [p for p in jax.tree.leaves(list(equation.params.values()), is_leaf=_is_jaxpr) if _is_jaxpr(p)]
+        if inner:
+            total += sum(_written(getattr(each, "jaxpr", each)) for each in inner)
+        elif equation.primitive.name in writes:
+            total += sum(math.prod(out.aval.shape) * out.aval.dtype.itemsize for out in equation.outvars)
+    return total
+
+
+def _is_jaxpr(value: Any) -> bool:
+    return hasattr(value, "eqns") or hasattr(getattr(value, "jaxpr", None), "eqns")

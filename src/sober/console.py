@@ -1,0 +1,99 @@
+"""What a person sees in a terminal: a bar while a family trains, tables when it is done."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from jaxtyping import Float
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from sober.family import Family
+from sober.pictures import INFORMATIVE
+from sober.train import Progress as TrainingProgress
+from sober.types import Setting
+
+console = Console(highlight=False)
+errors = Console(stderr=True, highlight=False)
+
+
+class _Speed(ProgressColumn):
+    """Model-steps a second and the time left, from the trainer's own clock, which leaves compilation out."""
+
+    def render(self, task: Task) -> Text:
+        rate, left = task.fields.get("rate", 0.0), task.fields.get("left", math.nan)
+        if not rate:
+            return Text("compiling", style="dim")
+        clock = "" if math.isnan(left) else f" · {datetime.timedelta(seconds=round(left))} left"
+        return Text(f"{rate:,.0f} model-steps/s{clock}", style="cyan", no_wrap=True)
+
+
+class Bar:
+    """A watcher that draws one bar for the whole family."""
+
+    def __init__(self, bar: Progress) -> None:
+        self.bar = bar
+        self.task = bar.add_task("training", total=None)
+
+    def progress(self, progress: TrainingProgress) -> None:
+        cohort = f"cohort {progress.cohort}/{progress.cohorts} · " if progress.cohorts > 1 else ""
+        loss = "" if math.isnan(progress.loss) else f" · loss {progress.loss:.4g}"
+        what = f"{cohort}{progress.models} models · step {progress.step:,}{loss}"
+        self.bar.update(self.task, total=progress.total, completed=progress.done, description=what)
+        self.bar.tasks[self.task].fields.update(rate=progress.rate, left=progress.seconds_left)
+
+    def note(self, text: str) -> None:
+        self.bar.console.print(f"[yellow]{text}[/]")
+
+
+@contextmanager
+def bar() -> Iterator[Bar]:
+    """A progress bar on the terminal; on a file or a pipe, nothing but the notes."""
+    columns = (TextColumn("{task.description}"), BarColumn(16), TaskProgressColumn(), _Speed())
+    with Progress(*columns, console=console, refresh_per_second=4) as drawn:
+        yield Bar(drawn)
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar for work that reports (done, total), as often as it likes and for as many rounds as it has."""
+    columns = (TextColumn(what), BarColumn(16), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as drawn:
+        task = drawn.add_task(what, total=None)
+        yield lambda done, total: drawn.update(task, completed=done, total=total)
+
+
+def models_table(family: Family) -> Table:
+    """Every finished model: its settings, where its terms ended, how many of its latents carry something."""
+    varying = family.varying()
+    table = Table(title=family.summary(), title_justify="left", title_style="bold", box=None, header_style="dim")
+    table.add_column("run", style="cyan", no_wrap=True)
+    for name in (*varying, "seed", "loss", "reconstruction", "kl", "active"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", style="yellow")
+    images = family.world.sample(0, 512).images
+    for run in family.finished:
+        model = family.model(run)
+        mean, logvar = model.encode(images)
+        kl = np.mean(0.5 * (mean**2 + np.exp(logvar) - 1 - logvar), axis=0)
+        last = [_last(model.curves[term]) for term in ("loss", "reconstruction", "kl")]
+        flags = "" if model.diverged is None else f"diverged at step {model.diverged}"
+        active = f"{np.sum(kl > INFORMATIVE)} of {run.latents}"
+        settings = [setting(run.hyper[name]) for name in varying]
+        table.add_row(run.identity[:8], *settings, str(run.seed), *last, active, flags)
+    return table
+
+
+def setting(value: Setting) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _last(curve: Float[np.ndarray, " T"]) -> str:
+    finite = [value for value in curve if math.isfinite(value)]
+    return f"{finite[-1]:.2f}" if finite else "-"

@@ -1,0 +1,46 @@
+"""The machine underneath: how much memory there is to work in, and what its compiler should leave out."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from pathlib import Path
+from typing import Any
+
+import jax
+
+# What the compiler does better without, on a CPU, for programs of batched products: running small operations side by
+# side while the products already use all cores, and handing products to a library that is slower at these shapes.
+CPU_OPTIONS = {
+    "xla_cpu_enable_concurrency_optimized_scheduler": False,
+    "xla_cpu_experimental_ynn_fusion_type": "",
+}
+
+
+@functools.cache
+def compiler_options() -> dict[str, Any]:
+    """Options for `jax.jit`: on a CPU those of CPU_OPTIONS that this version of the compiler knows, else none."""
+    known: dict[str, Any] = {}
+    for name, value in CPU_OPTIONS.items() if jax.default_backend() == "cpu" else ():
+        with contextlib.suppress(jax.errors.JaxRuntimeError):
+            jax.jit(lambda: 0, compiler_options={name: value}).lower().compile()
+            known[name] = value
+    return known
+
+
+def free_memory() -> int:
+    """Bytes to work in: what is free on a GPU; on a CPU half of what is available, which others share."""
+    stats = jax.local_devices()[0].memory_stats()
+    if stats and "bytes_limit" in stats:
+        return stats["bytes_limit"] - stats["bytes_in_use"]
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        available = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return available // 2
+
+
+def out_of_memory(error: jax.errors.JaxRuntimeError) -> bool:
+    return "RESOURCE_EXHAUSTED" in str(error)

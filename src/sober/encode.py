@@ -1,0 +1,123 @@
+"""Models to Codes: every picture of the grid, or a chosen sample, once per model and kept beside it.
+
+Codes are computed in float32 whatever the models were trained in. All models of a pass see the same pictures, which are
+rendered on the device; how many models and pictures go at once is bounded by memory, never by the size of the world.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from sober.device import compiler_options, free_memory
+from sober.errors import RequestError
+from sober.family import Family
+from sober.files import load_arrays, save_arrays
+from sober.types import Codes, Run
+from sober.worlds import World
+
+BATCH = 512  # pictures in one forward pass
+HOST_BYTES = 2**30  # of codes held in memory at once
+
+Progress = Callable[[int, int], None]
+
+
+def encode(
+    family: Family,
+    runs: Sequence[Run] | None = None,
+    *,
+    index: Int[np.ndarray, " N"] | None = None,
+    progress: Progress | None = None,
+) -> Iterator[tuple[Run, Codes]]:
+    """Codes of finished runs (all, or the given ones): for the whole grid, or for the pictures in `index`.
+
+    What is on disk is read; the rest is computed, as many models at a time as memory allows, and stored. Runs come in
+    the order asked for, one in memory at a time. `progress(done, total)` is told how many codes of a pass are there.
+    """
+    wanted = list(family.finished if runs is None else runs)
+    if not wanted:
+        raise RequestError(f"{family.folder} has no finished model: run the same 'sober train' command to go on")
+    pictures = _checked(family.world, index)
+    for run in wanted:
+        if not codes_path(family, run, index).exists():
+            missing = [other for other in wanted if not codes_path(family, other, index).exists()]
+            same = [other for other in missing if _nets(other) == _nets(run)]
+            at_once = same[: _models_at_once(run, len(pictures))]
+            _compute(family, at_once, pictures, index, progress or (lambda done, total: None))
+        yield run, read_codes(family, run, index=index)
+
+
+def codes_path(family: Family, run: Run, index: Int[np.ndarray, " N"] | None = None) -> Path:
+    """Where a run's codes are kept: one file for the grid, one for each sample."""
+    sample = "" if index is None else "-" + hashlib.sha256(np.asarray(index, "<i8").tobytes()).hexdigest()[:12]
+    return family.folder / "codes" / f"{run.identity}{sample}.safetensors"
+
+
+def read_codes(family: Family, run: Run, *, index: Int[np.ndarray, " N"] | None = None) -> Codes:
+    """Codes that `encode` has stored."""
+    path = codes_path(family, run, index)
+    arrays, about = load_arrays(path)
+    if json.loads(about.get("run", "null")) != run.identity:
+        raise RequestError(f"{path} holds the codes of another run: delete it to make it again")
+    factors = family.world.classes(_checked(family.world, index))
+    return Codes(arrays["mean"], arrays["logvar"], factors, family.world.factors)
+
+
+def _compute(
+    family: Family, runs: Sequence[Run], pictures: Int[np.ndarray, " N"], index: Any, progress: Progress
+) -> None:
+    models = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[family.model(run).autoencoder for run in runs])
+    (family.folder / "codes").mkdir(exist_ok=True)
+    mean = np.empty((len(runs), len(pictures), runs[0].latents), np.float32)
+    logvar = np.empty_like(mean)
+    for start in range(0, len(pictures), BATCH):
+        part = pictures[start : start + BATCH]
+        padded = np.pad(part, (0, BATCH - len(part)), mode="edge")  # one shape, one compilation
+        means, logvars = _forward()(family.world, models, family.world.data, padded)
+        mean[:, start : start + len(part)] = means[:, : len(part)]
+        logvar[:, start : start + len(part)] = logvars[:, : len(part)]
+        progress(len(runs) * (start + len(part)), len(runs) * len(pictures))
+    for at, run in enumerate(runs):
+        arrays = {"mean": mean[at], "logvar": logvar[at]}
+        save_arrays(codes_path(family, run, index), arrays, {"kind": "sober.codes", "run": json.dumps(run.identity)})
+
+
+@functools.cache
+def _forward() -> Callable[..., tuple[Float[Array, "M B D"], Float[Array, "M B D"]]]:
+    """Pictures by index to codes of every model; compiled once per world and shape."""
+
+    def forward(world: World, models: Any, data: Any, index: Int[Array, " B"]) -> tuple[Array, Array]:
+        images = world.pixels(data, index, jax.random.key(0))
+        return jax.vmap(lambda model: model.encode(images))(models)
+
+    return jax.jit(forward, static_argnums=0, compiler_options=compiler_options())
+
+
+def _nets(run: Run) -> tuple[str, int]:
+    return run.nets, run.latents
+
+
+def _models_at_once(run: Run, pictures: int) -> int:
+    by_host = HOST_BYTES // (pictures * run.latents * 8)
+    by_device = free_memory() // (BATCH * 2**21)  # some 2 MB of activations a picture covers every net here
+    return int(max(1, min(by_host, by_device)))
+
+
+def _checked(world: World, index: Int[np.ndarray, " N"] | None) -> Int[np.ndarray, " N"]:
+    if index is None:
+        return np.arange(world.size, dtype=np.int32)
+    index = np.asarray(index)
+    if index.ndim != 1 or not len(index) or not np.issubdtype(index.dtype, np.integer):
+        raise RequestError("index must be a list of whole numbers, the pictures to encode")
+    if index.min() < 0 or index.max() >= world.size:
+        raise RequestError(f"index out of range: {world.name} has pictures 0 to {world.size - 1}")
+    return index.astype(np.int32)

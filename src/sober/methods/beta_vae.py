@@ -1,0 +1,34 @@
+"""β-VAE (Higgins et al. 2017): the KL term of the evidence lower bound weighs β times as much.
+
+    loss = E_q(z|x)[-log p(x|z)] + β · KL(q(z|x) || N(0, 1))
+
+A larger β leaves less room in the codes, so that latents which carry little are given up and those that stay tend to
+line up with directions in which the pictures vary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jaxtyping import Array, Key
+
+from sober.methods.method import Hyper, Images, Method, Scalar, Setup, Terms, elbo_terms, init_autoencoder, update_by
+from sober.nets import Autoencoder
+
+
+def loss(
+    model: Autoencoder, images: Images, key: Key[Array, ""], hyper: Mapping[str, Any], setup: Setup
+) -> tuple[Scalar, Terms]:
+    terms, _ = elbo_terms(model, images, key, setup.dtype)
+    return terms["reconstruction"] + hyper["beta"] * terms["kl"], terms
+
+
+beta_vae = Method(
+    name="beta_vae",
+    summary="the KL term weighs beta times as much",
+    reference="Higgins et al. (2017) beta-VAE, Learning Basic Visual Concepts with a Constrained Variational Framework",
+    hyper=(Hyper("beta", 4.0, "weight of the KL term; 1 is the plain VAE", low=0.0),),
+    init=init_autoencoder,
+    update=update_by(loss),
+)

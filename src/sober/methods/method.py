@@ -1,0 +1,158 @@
+"""What a training method is: `init` makes what one model must remember, `update` takes one step.
+
+Both are pure functions of one model; the loop in `train.py` maps them over a family. A method may hold more networks,
+more optimisers, controllers or schedules: all of it is state, so all of it is checkpointed, resumed and frozen alike.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, Key
+
+from sober.errors import RequestError, listed
+from sober.nets import Autoencoder, Nets
+from sober.types import Setting
+
+Images = Float[Array, "B H W C"]
+Scalar = Float[Array, ""]
+Terms = dict[str, Scalar]  # named numbers to log; a step is good when all of them are finite
+Loss = Callable[[Autoencoder, Images, Key[Array, ""], Mapping[str, Any], "Setup"], tuple[Scalar, Terms]]
+
+
+class State(NamedTuple):
+    """One model in training. Every leaf is an array."""
+
+    model: Autoencoder
+    optimiser: Any
+    memory: Any = ()  # what the method remembers besides: discriminators, controllers, schedules
+
+
+@dataclasses.dataclass(frozen=True)
+class Setup:
+    """What a method may know of its run besides hyperparameters."""
+
+    nets: Nets
+    image_shape: tuple[int, int, int]
+    latents: int
+    batch: int
+    pictures: int  # in the world: minibatch estimators of the aggregate posterior need it
+    dtype: Any  # what the nets compute in
+    optimiser: optax.GradientTransformation
+
+
+@dataclasses.dataclass(frozen=True)
+class Hyper:
+    """A hyperparameter. Numbers vary inside one compiled program; `choices` select which program."""
+
+    name: str
+    default: Setting
+    help: str
+    low: float = -math.inf
+    high: float = math.inf
+    choices: tuple[str | bool, ...] = ()
+
+    def check(self, value: Setting) -> Setting:
+        if self.choices:
+            if value not in self.choices:
+                raise RequestError(f"{self.name}={value} is not one of {listed(self.choices)}")
+            return value
+        if isinstance(value, str | bool) or not math.isfinite(value):
+            raise RequestError(f"{self.name}={value} is not a number")
+        if not self.low <= value <= self.high:
+            raise RequestError(f"{self.name}={value:g} is outside [{self.low:g}, {self.high:g}]")
+        return float(value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """One entry of the registry.
+
+    `init(setup, key, hyper) -> State`
+    `update(setup, state, draw, key, step, hyper) -> (State, Terms)`, where `draw(key)` gives a fresh batch of pictures.
+    """
+
+    name: str
+    summary: str
+    reference: str
+    hyper: tuple[Hyper, ...]
+    init: Callable[[Setup, Key[Array, ""], Mapping[str, Any]], State]
+    update: Callable[
+        [Setup, State, Callable[[Key[Array, ""]], Images], Key[Array, ""], Int[Array, ""], Mapping[str, Any]],
+        tuple[State, Terms],
+    ]
+
+    def settings(self, given: Mapping[str, Setting]) -> dict[str, Setting]:
+        """All hyperparameters: the given ones checked, the others at their defaults."""
+        known = {hyper.name: hyper for hyper in self.hyper}
+        if unknown := given.keys() - known.keys():
+            has = f"choose from {listed(known)}" if known else "it has none"
+            raise RequestError(f"method {self.name!r} has no hyperparameter {listed(unknown)!r}: {has}")
+        return {name: hyper.check(given.get(name, hyper.default)) for name, hyper in known.items()}
+
+
+def init_autoencoder(setup: Setup, key: Key[Array, ""], hyper: Mapping[str, Any]) -> State:
+    """A fresh autoencoder and its optimiser: all the state that a method with one loss needs."""
+    model = Autoencoder(key, setup.nets, setup.image_shape, setup.latents)
+    return State(model, setup.optimiser.init(model))
+
+
+def descend(
+    loss: Callable[[Any], tuple[Scalar, Terms]], params: Any, optimiser: optax.GradientTransformation, memory: Any
+) -> tuple[Any, Any, Terms]:
+    """One optimiser step down `loss`: new parameters, the optimiser's new memory, and the terms with the loss and the
+    norm of its gradient, which is not finite as soon as any part of the gradient is not."""
+    (value, terms), gradient = jax.value_and_grad(loss, has_aux=True)(params)
+    updates, memory = optimiser.update(gradient, memory, params)
+    norm = optax.tree.norm(gradient)
+    return optax.apply_updates(params, updates), memory, {"loss": value, **terms, "gradient_norm": norm}
+
+
+def update_by(loss: Loss) -> Callable[..., tuple[State, Terms]]:
+    """The update of a method that is one loss of the autoencoder on one batch."""
+
+    def update(
+        setup: Setup,
+        state: State,
+        draw: Callable[[Key[Array, ""]], Images],
+        key: Key[Array, ""],
+        step: Int[Array, ""],
+        hyper: Mapping[str, Any],
+    ) -> tuple[State, Terms]:
+        for_images, for_loss = jax.random.split(key)
+        images = draw(for_images)
+        model, optimiser, terms = descend(
+            lambda model: loss(model, images, for_loss, hyper, setup), state.model, setup.optimiser, state.optimiser
+        )
+        return state._replace(model=model, optimiser=optimiser), terms
+
+    return update
+
+
+def elbo_terms(
+    model: Autoencoder, images: Images, key: Key[Array, ""], dtype: Any = jnp.float32
+) -> tuple[Terms, tuple[Float[Array, "B D"], Float[Array, "B D"], Float[Array, "B D"]]]:
+    """The two terms of the evidence lower bound, and mean, log-variance and sample of the codes for further penalties.
+
+    Reconstruction is the Bernoulli negative log-likelihood and KL the divergence from N(0, 1); both are summed over
+    what one picture has (pixels and channels; latents) and averaged over the batch.
+    """
+    mean, logvar = model.encode(images, dtype)
+    noise = jax.random.normal(key, mean.shape, mean.dtype)
+    codes = mean + jnp.exp(logvar / 2) * noise
+    logits = model.decode(codes, dtype)
+    # softplus(l) - l·x is -log Bernoulli(x; sigmoid(l)), stable for any logit.
+    reconstruction = jnp.sum(jax.nn.softplus(logits) - logits * images) / len(images)
+    kl = jnp.sum(kl_per_latent(mean, logvar)) / len(images)
+    return {"reconstruction": reconstruction, "kl": kl}, (mean, logvar, codes)
+
+
+def kl_per_latent(mean: Float[Array, "B D"], logvar: Float[Array, "B D"]) -> Float[Array, "B D"]:
+    """KL(N(mean, exp(logvar)) || N(0, 1)) of each latent, in nats."""
+    return 0.5 * (mean**2 + jnp.exp(logvar) - 1 - logvar)

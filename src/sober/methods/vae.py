@@ -1,0 +1,31 @@
+"""VAE (Kingma & Welling 2014; Rezende et al. 2014): the evidence lower bound, nothing added.
+
+loss = E_q(z|x)[-log p(x|z)] + KL(q(z|x) || N(0, 1))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jaxtyping import Array, Key
+
+from sober.methods.method import Images, Method, Scalar, Setup, Terms, elbo_terms, init_autoencoder, update_by
+from sober.nets import Autoencoder
+
+
+def loss(
+    model: Autoencoder, images: Images, key: Key[Array, ""], hyper: Mapping[str, Any], setup: Setup
+) -> tuple[Scalar, Terms]:
+    terms, _ = elbo_terms(model, images, key, setup.dtype)
+    return terms["reconstruction"] + terms["kl"], terms
+
+
+vae = Method(
+    name="vae",
+    summary="the evidence lower bound, nothing added",
+    reference="Kingma & Welling (2014): Auto-Encoding Variational Bayes",
+    hyper=(),
+    init=init_autoencoder,
+    update=update_by(loss),
+)

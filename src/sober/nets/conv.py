@@ -1,0 +1,76 @@
+"""The convolutional nets of the Sober Look study, Table 2: four 4 x 4 layers of stride 2 each way."""
+
+from __future__ import annotations
+
+import math
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Float, Key
+
+from sober.errors import RequestError
+from sober.nets.layers import Conv, Deconv, Linear
+from sober.nets.nets import Nets, Shape
+
+
+class ConvEncoder(eqx.Module):
+    """Channels 32, 32, 64, 64, then 256 units, ReLU throughout."""
+
+    convs: tuple[Conv, ...]
+    hidden: Linear
+    out: Linear
+
+    def __init__(self, key: Key[Array, ""], shape: Shape, outputs: int) -> None:
+        keys = jax.random.split(key, 6)
+        h, w = _coarse(shape)
+        widths = (shape[2], 32, 32, 64, 64)
+        self.convs = tuple(Conv(k, i, o) for k, i, o in zip(keys, widths, widths[1:], strict=False))
+        self.hidden = Linear(keys[4], h * w * 64, 256)
+        self.out = Linear(keys[5], 256, outputs)
+
+    def __call__(self, x: Float[Array, "B H W C"]) -> Float[Array, "B outputs"]:
+        for conv in self.convs:
+            x = jax.nn.relu(conv(x))
+        x = x.reshape(len(x), math.prod(x.shape[1:]))
+        return self.out(jax.nn.relu(self.hidden(x)))
+
+
+class ConvDecoder(eqx.Module):
+    """256 units, a coarse grid of 64 channels, then channels 64, 32, 32 and the picture's, ReLU between."""
+
+    hidden: Linear
+    grid: Linear
+    deconvs: tuple[Deconv, ...]
+    coarse: tuple[int, int] = eqx.field(static=True)
+
+    def __init__(self, key: Key[Array, ""], shape: Shape, latents: int) -> None:
+        keys = jax.random.split(key, 6)
+        self.coarse = h, w = _coarse(shape)
+        self.hidden = Linear(keys[0], latents, 256)
+        self.grid = Linear(keys[1], 256, h * w * 64)
+        widths = (64, 64, 32, 32, shape[2])
+        self.deconvs = tuple(Deconv(k, i, o) for k, i, o in zip(keys[2:], widths, widths[1:], strict=False))
+
+    def __call__(self, z: Float[Array, "B D"]) -> Float[Array, "B H W C"]:
+        x = jax.nn.relu(self.grid(jax.nn.relu(self.hidden(z))))
+        x = x.reshape(len(z), *self.coarse, 64)
+        for deconv in self.deconvs[:-1]:
+            x = jax.nn.relu(deconv(x))
+        return self.deconvs[-1](x)
+
+
+def _coarse(shape: Shape) -> tuple[int, int]:
+    h, w, _ = shape
+    if h % 16 or w % 16:
+        raise RequestError(f"nets 'conv' halve the picture four times and need sides divisible by 16, got {h} x {w}: "
+                           "resize the pictures, or choose nets 'dense' or 'small'")  # fmt: skip
+    return h // 16, w // 16
+
+
+conv = Nets(
+    name="conv",
+    summary="four 4 x 4 convolutions of stride 2 and a layer of 256, mirrored; picture sides divisible by 16",
+    reference="Locatello et al. (2020): A Sober Look at the Unsupervised Learning of Disentangled Representations",
+    encoder=ConvEncoder,
+    decoder=ConvDecoder,
+)

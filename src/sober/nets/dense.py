@@ -1,0 +1,87 @@
+"""Fully connected nets: those of Higgins et al. and Chen et al. for dSprites, and a small pair for small pictures."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from sober.nets.layers import Linear
+from sober.nets.nets import Nets, Shape
+
+
+class Stack(eqx.Module):
+    """Linear layers with one activation between them."""
+
+    layers: tuple[Linear, ...]
+    activation: Callable[[Array], Array] = eqx.field(static=True)
+
+    def __init__(self, key: Key[Array, ""], widths: Sequence[int], activation: Callable[[Array], Array]) -> None:
+        keys = jax.random.split(key, len(widths) - 1)
+        self.layers = tuple(Linear(k, i, o) for k, i, o in zip(keys, widths, widths[1:], strict=False))
+        self.activation = activation
+
+    def __call__(self, x: Float[Array, "B i"]) -> Float[Array, "B o"]:
+        for layer in self.layers[:-1]:
+            x = self.activation(layer(x))
+        return self.layers[-1](x)
+
+
+class DenseEncoder(eqx.Module):
+    stack: Stack
+
+    def __init__(
+        self,
+        key: Key[Array, ""],
+        shape: Shape,
+        outputs: int,
+        *,
+        widths: Sequence[int],
+        activation: Callable[[Array], Array],
+    ) -> None:
+        self.stack = Stack(key, (math.prod(shape), *widths, outputs), activation)
+
+    def __call__(self, x: Float[Array, "B H W C"]) -> Float[Array, "B outputs"]:
+        return self.stack(x.reshape(len(x), math.prod(x.shape[1:])))
+
+
+class DenseDecoder(eqx.Module):
+    stack: Stack
+    shape: Shape = eqx.field(static=True)
+
+    def __init__(
+        self,
+        key: Key[Array, ""],
+        shape: Shape,
+        latents: int,
+        *,
+        widths: Sequence[int],
+        activation: Callable[[Array], Array],
+    ) -> None:
+        self.stack = Stack(key, (latents, *widths, math.prod(shape)), activation)
+        self.shape = shape
+
+    def __call__(self, z: Float[Array, "B D"]) -> Float[Array, "B H W C"]:
+        return self.stack(z).reshape(len(z), *self.shape)
+
+
+dense = Nets(
+    name="dense",
+    summary="fully connected: encoder 1200-1200 ReLU, decoder 1200-1200-1200 tanh; any picture size",
+    reference="Chen et al. (2018): Isolating Sources of Disentanglement in VAEs, appendix H.1",
+    encoder=functools.partial(DenseEncoder, widths=(1200, 1200), activation=jax.nn.relu),
+    decoder=functools.partial(DenseDecoder, widths=(1200, 1200, 1200), activation=jnp.tanh),
+)
+
+small = Nets(
+    name="small",
+    summary="fully connected with 64 units each way, for small pictures on a CPU; any picture size",
+    reference="Sober",
+    encoder=functools.partial(DenseEncoder, widths=(64, 64), activation=jax.nn.relu),
+    decoder=functools.partial(DenseDecoder, widths=(64, 64), activation=jax.nn.relu),
+)

@@ -1,0 +1,52 @@
+"""What a pair of nets is: an encoder from pictures to Gaussian codes, a decoder from codes to logits."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+Shape = tuple[int, int, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Nets:
+    """One entry of the registry: how to make both nets for a picture shape and a number of latents."""
+
+    name: str
+    summary: str
+    reference: str
+    encoder: Callable[[Key[Array, ""], Shape, int], Any]  # pictures (B, H, W, C) -> (B, outputs)
+    decoder: Callable[[Key[Array, ""], Shape, int], Any]  # codes (B, D) -> (B, H, W, C)
+
+
+class Autoencoder(eqx.Module):
+    """A Gaussian encoder and a Bernoulli decoder: what every VAE trains, saves and is asked for codes."""
+
+    encoder: Any
+    decoder: Any
+
+    def __init__(self, key: Key[Array, ""], nets: Nets, shape: Shape, latents: int) -> None:
+        for_encoder, for_decoder = jax.random.split(key)
+        self.encoder = nets.encoder(for_encoder, shape, 2 * latents)
+        self.decoder = nets.decoder(for_decoder, shape, latents)
+
+    def encode(
+        self, images: Float[Array, "B H W C"], dtype: Any = jnp.float32
+    ) -> tuple[Float[Array, "B D"], Float[Array, "B D"]]:
+        """Mean and log-variance of q(z|x), in float32 whatever the nets compute in."""
+        mean, logvar = jnp.split(self.encoder(images.astype(dtype)), 2, axis=-1)
+        return _at_least_float32(mean), _at_least_float32(logvar)
+
+    def decode(self, codes: Float[Array, "B D"], dtype: Any = jnp.float32) -> Float[Array, "B H W C"]:
+        """Logits of p(x|z), in float32 whatever the nets compute in."""
+        return _at_least_float32(self.decoder(codes.astype(dtype)))
+
+
+def _at_least_float32(x: Array) -> Array:
+    return x.astype(jnp.promote_types(x.dtype, jnp.float32))

@@ -1,0 +1,133 @@
+"""The values that flow through Sober: Factor, Codes, Run and Score. Each can be saved and looked at."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from sober.errors import RequestError, listed
+
+Kind = Literal["ordinal", "cyclic", "categorical", "continuous"]
+Precision = Literal["float32", "bfloat16"]
+Setting = float | str | bool  # a hyperparameter: a number varies inside one compiled program, the rest selects one
+
+
+@dataclasses.dataclass(frozen=True)
+class Factor:
+    """One way in which the pictures of a world vary: `size` values of a `kind`, with `values` where they have a scale.
+
+    A `continuous` factor has size 0 and any real value.
+    """
+
+    name: str
+    size: int
+    kind: Kind = "ordinal"
+    values: tuple[float, ...] | tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise RequestError(f"factor {self.name!r} has kind {self.kind!r}: choose one of {listed(get_args(Kind))}")
+        if self.values and len(self.values) != self.size:
+            raise RequestError(f"factor {self.name!r} has size {self.size} but {len(self.values)} values")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Codes:
+    """What one model says about N pictures, beside the factors that made them: all that a metric sees."""
+
+    mean: Float[np.ndarray, "N D"]
+    logvar: Float[np.ndarray, "N D"] | None
+    factors: Int[np.ndarray, "N K"]
+    about: tuple[Factor, ...]
+
+    def __post_init__(self) -> None:
+        if self.mean.ndim != 2:
+            raise RequestError(f"codes must be an (N, D) array, got shape {self.mean.shape}")
+        if self.logvar is not None and self.logvar.shape != self.mean.shape:
+            raise RequestError(f"logvar has shape {self.logvar.shape}, the codes {self.mean.shape}: they must agree")
+        if self.factors.shape != (len(self.mean), len(self.about)):
+            raise RequestError(
+                f"factors must be ({len(self.mean)}, {len(self.about)}): a row per code, a column per factor; "
+                f"got shape {self.factors.shape}"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class Adam:
+    """The optimiser of the papers and its settings (Kingma & Ba 2015); defaults of the Sober Look study, Table 4."""
+
+    learning_rate: float = 1e-4
+    b1: float = 0.9
+    b2: float = 0.999
+    eps: float = 1e-8
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """Everything that determines one trained model. Defaults: the Sober Look study, Tables 2 and 4."""
+
+    world: str
+    method: str
+    hyper: Mapping[str, Setting]
+    nets: str = "conv"
+    latents: int = 10
+    optimiser: Adam = Adam()
+    steps: int = 300_000
+    batch: int = 64
+    seed: int = 0
+    precision: Precision = "float32"
+
+    def __post_init__(self) -> None:
+        for field in ("latents", "steps", "batch"):
+            if getattr(self, field) < 1:
+                raise RequestError(f"{field} must be at least 1, got {getattr(self, field)}")
+        if self.seed < 0:
+            raise RequestError(f"seed must be 0 or more, got {self.seed}")
+        if self.precision not in get_args(Precision):
+            raise RequestError(f"precision {self.precision!r} is unknown: choose one of {listed(get_args(Precision))}")
+        settings = {k: v if isinstance(v, str | bool) else float(v) for k, v in sorted(self.hyper.items())}
+        object.__setattr__(self, "hyper", settings)
+
+    def canonical(self) -> dict[str, Any]:
+        """The run as plain values, always in the same form: what is stored, and what the identity is a hash of."""
+        return dataclasses.asdict(self)
+
+    @staticmethod
+    def of(canonical: Mapping[str, Any]) -> Run:
+        """The run whose `canonical()` this is."""
+        return Run(**{**canonical, "optimiser": Adam(**canonical["optimiser"])})
+
+    @property
+    def identity(self) -> str:
+        """16 hexadecimal digits that name this run everywhere."""
+        return self._digest()[:8].hex()
+
+    @property
+    def entropy(self) -> tuple[int, int]:
+        """64 bits from which all randomness of the run is drawn, as two words: a function of the identity alone."""
+        words = np.frombuffer(self._digest()[:8], dtype=">u4")
+        return int(words[0]), int(words[1])
+
+    def _digest(self) -> bytes:
+        text = json.dumps(self.canonical(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).digest()
+
+
+@dataclasses.dataclass(frozen=True)
+class Score:
+    """One row of results: one number about one run, with all that is needed to compute it again."""
+
+    run: str
+    metric: str
+    value: float
+    settings: Mapping[str, Setting] = dataclasses.field(default_factory=dict)
+    flags: tuple[str, ...] = ()
+    interval: tuple[float, float] | None = None
+    seconds: float = 0.0
+    versions: Mapping[str, str] = dataclasses.field(default_factory=dict)

@@ -1,0 +1,175 @@
+"""The command line, as a person uses it: exit status, one clear line, nothing harmed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import matplotlib.image
+import numpy as np
+import pytest
+
+from sober.cli import app, main, parse_sweep
+from sober.errors import RequestError
+from sober.family import Family
+
+SMALL = ["--steps", "20", "--latents", "3", "--batch", "16"]
+
+
+def run(*arguments):
+    """Exit status of a command line."""
+    try:
+        main([str(argument) for argument in arguments])
+    except SystemExit as leaving:
+        return leaving.code
+    return 0
+
+
+def train_small(out, *more):
+    return run("train", "blocks", "--set", "beta=1,4", "--seeds", 2, *SMALL, "--out", out, *more)
+
+
+def test_train_encode_traverse(tmp_path, capsys):
+    out = tmp_path / "family"
+    assert train_small(out) == 0
+    assert "4 models in" in capsys.readouterr().out
+    assert len(Family.open(out).finished) == 4
+    assert run("encode", out, "--sample", 50) == 0
+    assert len(list((out / "codes").iterdir())) == 4
+    assert run("traverse", out) == 0
+    picture = matplotlib.image.imread(out / "traversals.png")
+    assert picture.shape[0] > 300
+    assert picture.std() > 0.05
+    assert train_small(out) == 0, "the same command again is no error"
+
+
+def test_traverse_draws_the_models_it_is_told(tmp_path, capsys):
+    train_small(tmp_path / "family")
+    first = Family.open(tmp_path / "family").runs[0].identity
+    assert run("traverse", tmp_path / "family", "--runs", first[:8], "--out", tmp_path / "one.png") == 0
+    assert run("traverse", tmp_path / "family", "--runs", "zz") == 2
+    assert "no run" in capsys.readouterr().err
+    one, four = (matplotlib.image.imread(tmp_path / name) for name in ("one.png", "one.png"))
+    assert one.shape == four.shape
+
+
+@pytest.mark.parametrize("name", ["blocks", "dsprites"])
+def test_worlds_are_listed_and_drawn(tmp_path, capsys, name):
+    assert run("worlds") == 0
+    assert name in capsys.readouterr().out
+    assert run("worlds", "--show", name, "--out", tmp_path / "sheet.png") == 0
+    assert matplotlib.image.imread(tmp_path / "sheet.png").std() > 0.1
+
+
+def test_methods_are_listed(capsys):
+    assert run("methods") == 0
+    out = capsys.readouterr().out
+    assert "beta_vae" in out
+    assert "conv" in out
+
+
+@pytest.mark.parametrize("command", [[], *[[name] for name in app if not name.startswith("-")]])
+def test_help_has_an_example(capsys, command):
+    assert run(*command, "--help") == 0
+    out = capsys.readouterr().out
+    assert "Usage: sober" in out
+    if command:
+        assert f"sober {command[0]}" in out.split("Usage")[1].split("\n", 1)[1], "an example beside the usage line"
+
+
+WRONG = [
+    (["train", "atlantis"], "unknown world 'atlantis': choose one of blocks, dsprites"),
+    (["train", "blocks", "--steps", "-5"], "steps must be at least 1, got -5"),
+    (["train", "blocks", "--steps", "many"], "--steps"),
+    (["train", "blocks", "--method", "magic"], "unknown method 'magic'"),
+    (["train", "blocks", "--set", "beta"], "not of the form NAME=VALUE"),
+    (["train", "blocks", "--set", "gamma=1"], "no hyperparameter 'gamma'"),
+    (["train", "blocks", "--set", "beta=1,1"], "same run twice"),
+    (["train", "blocks", "--nets", "conv", "--precision", "float64"], "--precision"),
+    (["train", "blocks", "--cohort", "0"], "cohort must be at least 1"),
+    (["train", "dsprites:file=/no/such.npz"], "/no/such.npz"),
+    (["train", "blocks:shape=round"], "does not take the options"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG)
+def test_a_wrong_request_gets_one_line_and_status_2_and_writes_nothing(tmp_path, capsys, arguments, message):
+    assert run(*arguments, "--out", tmp_path / "out") == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.startswith("sober: ")
+    assert error.count("\n") == 1
+    assert not list(tmp_path.rglob("*.safetensors"))
+
+
+@pytest.mark.parametrize(
+    "arguments", [["trane"], ["encode"], ["encode", "/no/such"], ["traverse", "/no/such"], ["train", "blocks"]]
+)
+def test_other_wrong_requests(capsys, arguments):
+    assert run(*arguments) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_an_unwritable_folder_is_refused(tmp_path, capsys):
+    (tmp_path / "file").write_text("mine")
+    assert train_small(tmp_path / "file" / "out") == 2
+    assert "cannot write to" in capsys.readouterr().err
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_folder_that_holds_another_family_is_refused_and_unharmed(tmp_path, capsys):
+    train_small(tmp_path / "family")
+    before = {path: path.read_bytes() for path in (tmp_path / "family").rglob("*.*")}
+    assert run("train", "blocks", "--set", "beta=2", *SMALL, "--out", tmp_path / "family") == 2
+    assert "holds another family (4 runs of beta_vae on blocks" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in (tmp_path / "family").rglob("*.*")} == before
+
+
+def test_ctrl_c_stops_at_a_checkpoint_and_a_damaged_one_is_refused(tmp_path):
+    out = tmp_path / "family"
+    command = [sys.executable, "-m", "sober.cli", "train", "blocks", *SMALL[2:], "--steps", "1000000", "--out", out]
+    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    for _ in range(600):  # the plan is written when training begins
+        if (out / "plan.json").exists():
+            break
+        time.sleep(0.1)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "run the same command to go on" in error
+    [checkpoint] = (out / "cohorts").iterdir()
+    os.truncate(checkpoint, checkpoint.stat().st_size // 2)
+    again = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, check=False)
+    assert again.returncode == 2
+    assert checkpoint.name in again.stderr.replace("\n", "")
+    assert len(again.stderr.splitlines()) == 1
+
+
+def test_a_sweep_reads_numbers_words_and_truths():
+    sweep = parse_sweep(["beta=1,2.5,1e3", "estimator=weighted", "second_batch=true,false"])
+    assert sweep == {"beta": [1.0, 2.5, 1000.0], "estimator": ["weighted"], "second_batch": [True, False]}
+    for wrong in ("beta", "=3", "beta="):
+        with pytest.raises(RequestError):
+            parse_sweep([wrong])
+    with pytest.raises(RequestError, match="twice"):
+        parse_sweep(["beta=1", "beta=2"])
+
+
+def test_uninformative_latents_are_greyed(tmp_path):
+    """A latent whose code never leaves the prior is drawn without contrast."""
+    from families import BLOCKS, small_runs  # noqa: PLC0415
+    from sober.pictures import traversals  # noqa: PLC0415
+    from sober.train import train  # noqa: PLC0415
+
+    [crushed] = small_runs(sweep={"beta": 1e4}, seeds=1, steps=300)
+    family = train([crushed], BLOCKS, tmp_path / "family")
+    mean, logvar = family.model(crushed).encode(BLOCKS.sample(0, 512).images)
+    assert np.mean(0.5 * (mean**2 + np.exp(logvar) - 1 - logvar), axis=0).max() < 0.01
+    traversals([family.model(crushed)], BLOCKS, tmp_path / "crushed.png")
+    picture = matplotlib.image.imread(tmp_path / "crushed.png")[..., 0]
+    lower = picture[picture.shape[0] // 2 : -80, 300:-100]
+    assert lower.min() > 0.5, "rows of latents hold no black"

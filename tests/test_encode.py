@@ -1,0 +1,99 @@
+"""Models to codes: the whole grid or a sample, once, bounded in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from families import BLOCKS, small_runs
+from sober.encode import codes_path, encode, read_codes
+from sober.errors import RequestError
+from sober.family import Family
+from sober.train import train
+
+
+@pytest.fixture(scope="module")
+def family(tmp_path_factory):
+    return train(small_runs(seeds=3), BLOCKS, tmp_path_factory.mktemp("family") / "blocks")
+
+
+def test_the_whole_grid_is_what_each_model_says_of_each_picture(family):
+    images = BLOCKS.render(np.arange(BLOCKS.size)) / np.float32(255)
+    for run, codes in encode(family):
+        mean, logvar = family.model(run).encode(images)
+        # Pictures as bytes lose at most half a grey level; here they were drawn exactly.
+        np.testing.assert_allclose(codes.mean, mean, atol=2e-2)
+        np.testing.assert_allclose(codes.logvar, logvar, atol=2e-2)
+        np.testing.assert_array_equal(codes.factors, BLOCKS.classes(np.arange(BLOCKS.size)))
+        assert codes.about == BLOCKS.factors
+
+
+def test_a_sample_is_rows_of_the_grid_and_kept_apart(family):
+    index = np.array([5, 4095, 0, 5])
+    grid_codes = dict(_by_identity(encode(family)))
+    for run, codes in encode(family, index=index):
+        np.testing.assert_allclose(codes.mean, grid_codes[run.identity].mean[index], atol=1e-6)
+        np.testing.assert_array_equal(codes.factors, grid_codes[run.identity].factors[index])
+        assert codes_path(family, run, index) != codes_path(family, run)
+
+
+def _by_identity(pairs):
+    return [(run.identity, codes) for run, codes in pairs]
+
+
+def test_codes_are_computed_once(family, monkeypatch):
+    first = _by_identity(encode(family))
+
+    def computed(*_):
+        raise AssertionError("computed again")
+
+    monkeypatch.setitem(encode.__globals__, "_compute", computed)
+    for (name, ours), (again, theirs) in zip(first, _by_identity(encode(family)), strict=True):
+        assert name == again
+        np.testing.assert_array_equal(ours.mean, theirs.mean)
+
+
+def test_models_are_taken_a_few_at_a_time_with_the_same_result(family, tmp_path, monkeypatch):
+    at_once = _by_identity(encode(family))
+    for path in (family.folder / "codes").iterdir():
+        path.unlink()
+    passes = []
+    real = encode.__globals__["_compute"]
+    monkeypatch.setitem(encode.__globals__, "HOST_BYTES", 2 * BLOCKS.size * 3 * 8)
+    monkeypatch.setitem(
+        encode.__globals__, "_compute", lambda f, runs, *rest: (passes.append(len(runs)), real(f, runs, *rest))
+    )
+    for (_, ours), (_, theirs) in zip(at_once, _by_identity(encode(family)), strict=True):
+        np.testing.assert_allclose(ours.mean, theirs.mean, atol=1e-6)
+    assert passes == [2, 1]
+
+
+def test_progress_reaches_the_total(family):
+    index = np.arange(700)
+    seen = []
+    list(encode(family, index=index, progress=lambda done, total: seen.append((done, total))))
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert seen[-1] == (3 * 700, 3 * 700)
+
+
+@pytest.mark.parametrize("index", [[], [-1], [4096], [[1, 2]], [0.5]])
+def test_a_wrong_index_is_refused(family, index):
+    with pytest.raises(RequestError, match="index"):
+        list(encode(family, index=np.array(index)))
+
+
+def test_codes_of_another_run_or_damaged_codes_are_refused_by_name(family):
+    run, other = family.runs[:2]
+    list(encode(family))
+    whole = codes_path(family, run).read_bytes()
+    for wrong in (codes_path(family, other).read_bytes(), whole[:-5]):
+        codes_path(family, run).write_bytes(wrong)
+        with pytest.raises(RequestError, match=run.identity):
+            read_codes(family, run)
+    codes_path(family, run).write_bytes(whole)
+
+
+def test_a_family_without_finished_models_says_how_to_go_on(tmp_path):
+    family = Family.create(tmp_path / "new", BLOCKS, small_runs())
+    with pytest.raises(RequestError, match="sober train"):
+        list(encode(family))

@@ -1,0 +1,105 @@
+"""What holds for every training method, by name from the registry: a new method is tested here without a new line."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from families import BLOCKS, EVERY_METHOD, assert_same_model, interrupted, small_runs
+from sober.errors import RequestError
+from sober.methods import METHODS
+from sober.model import load
+from sober.train import train
+from sober.types import Adam
+
+pytestmark = pytest.mark.parametrize("method", EVERY_METHOD)
+
+
+def test_the_registry_and_the_method_agree_on_its_name(method):
+    assert METHODS[method].name == method
+    assert METHODS[method].reference
+    assert METHODS[method].summary
+    assert all(hyper.help and hyper.check(hyper.default) == hyper.default for hyper in METHODS[method].hyper)
+
+
+def test_it_improves_its_objective(method, tmp_path):
+    runs = small_runs(method, steps=400, optimiser=Adam(3e-3))
+    family = train(runs, BLOCKS, tmp_path)
+    for run in runs:
+        loss = family.model(run).curves["loss"]
+        assert np.mean(loss[-10:]) < 0.8 * loss[0]
+
+
+def test_resuming_twice_gives_bitwise_the_uninterrupted_run(method, tmp_path):
+    runs = small_runs(method, steps=40)
+    whole = train(runs, BLOCKS, tmp_path / "whole")
+    parts = interrupted(runs, tmp_path / "parts", 7, 23)
+    for run in runs:
+        assert_same_model((whole, run), (parts, run))
+
+
+def test_the_size_of_a_family_changes_no_bit(method, tmp_path):
+    """On a CPU, for two models or more: each is then one slice of the same batched products."""
+    runs = small_runs(method, seeds=16, steps=100)
+    together = train(runs, BLOCKS, tmp_path / "family")
+    pair = train([runs[11], runs[3]], BLOCKS, tmp_path / "pair")
+    for run in (runs[11], runs[3]):
+        assert_same_model((together, run), (pair, run))
+
+
+def test_a_model_trained_alone_and_in_a_family_of_16_ends_with_the_same_codes(method, tmp_path):
+    """Half of the models to 1e-4 of their codes' spread after 100 steps, all of them to a tenth.
+
+    One model alone is another program: its products are not batched, so they are summed in another order. That is a
+    rounding error of 1e-7 a step. Where a gradient is nearly nothing it can change sign, and Adam, which divides by the
+    gradient's size, makes of it a whole step: so a few models drift. Another seed ends as far away as codes are wide.
+    """
+    runs = small_runs(method, seeds=16, steps=100)
+    together = train(runs, BLOCKS, tmp_path / "family")
+    alone = train(runs, BLOCKS, tmp_path / "alone", cohort=1)
+    images = BLOCKS.sample(0, 256).images
+    codes = np.stack([together.model(run).encode(images)[0] for run in runs])  # (M, N, D)
+    apart = np.stack([alone.model(run).encode(images)[0] for run in runs]) - codes
+    drift = np.max(np.abs(apart), axis=(1, 2)) / np.std(codes, axis=(1, 2))
+    assert np.median(drift) < 1e-4
+    assert np.max(drift) < 0.1
+    assert np.max(np.abs(codes[0] - codes[1])) > np.std(codes[1])
+
+
+def test_a_diverging_model_is_frozen_and_its_neighbours_are_bitwise_unchanged(method, tmp_path):
+    good = small_runs(method, seeds=3, steps=60)
+    bad = small_runs(method, seeds=1, steps=60, optimiser=Adam(1e30))
+    healthy = small_runs(method, seeds=[7], steps=60)
+    with_bad = train([*good, *bad], BLOCKS, tmp_path / "with")
+    without = train([*good, *healthy], BLOCKS, tmp_path / "without")
+    for run in good:
+        assert with_bad.model(run).diverged is None
+        assert_same_model((with_bad, run), (without, run))
+    broken = with_bad.model(bad[0])
+    assert broken.diverged is not None
+    assert 0 < broken.diverged < 60
+    assert all(np.isfinite(array).all() for array in _arrays(broken))
+    assert np.isnan(broken.curves["loss"][-1])
+
+
+def _arrays(model):
+    from sober.trees import named_arrays  # noqa: PLC0415
+
+    return named_arrays(model.autoencoder, "model").values()
+
+
+def test_it_saves_and_loads(method, tmp_path):
+    runs = small_runs(method, seeds=1)
+    family = train(runs, BLOCKS, tmp_path)
+    model = family.model(runs[0])
+    model.save(tmp_path / "copy.safetensors")
+    again = load(tmp_path / "copy.safetensors")
+    assert again.run == runs[0]
+    images = BLOCKS.sample(1, 9).images
+    for ours, theirs in zip(model.encode(images), again.encode(images), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_an_unknown_hyperparameter_is_refused_by_name(method):
+    with pytest.raises(RequestError, match=r"no hyperparameter.*nonsense"):
+        small_runs(method, {"nonsense": 1.0})

@@ -1,0 +1,256 @@
+"""The outer loop: cohorts, checkpoints, memory, signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import pytest
+
+import sober.cohort
+from families import BLOCKS, StopAt, assert_same_model, interrupted, small_runs
+from sober.cohort import Program, program, signature
+from sober.errors import RequestError
+from sober.files import locked
+from sober.train import Stopped, train
+from sober.types import Adam
+
+
+def plan_of(folder):
+    return json.loads((folder / "plan.json").read_text())
+
+
+def test_hyperparameters_and_seeds_share_one_program(tmp_path):
+    compiled = program(BLOCKS, signature(small_runs()[0]))
+    runs = small_runs(sweep={"beta": [0.5, 1.0, 7.0]}, seeds=3)
+    train(runs, BLOCKS, tmp_path / "one")
+    before = compiled.advance._cache_size()
+    train(small_runs(sweep={"beta": [2.0, 3.0, 4.0]}, seeds=[5, 6, 7], optimiser=Adam(2e-3)), BLOCKS, tmp_path / "two")
+    assert compiled.advance._cache_size() == before
+    assert len(plan_of(tmp_path / "one")) == 1
+
+
+def test_choices_of_a_method_select_a_program_and_numbers_do_not():
+    one, other = small_runs(sweep={"beta": [1.0, 2.0]}, seeds=1)
+    assert signature(one) == signature(other)
+    assert signature(one) != signature(small_runs(batch=8)[0])
+
+
+def test_a_family_is_split_into_equal_cohorts(tmp_path):
+    runs = small_runs(seeds=7)
+    family = train(runs, BLOCKS, tmp_path, cohort=3)
+    assert [len(cohort) for cohort in plan_of(tmp_path)] == [3, 3, 1]
+    assert len(family.finished) == 7
+
+
+def test_a_family_larger_than_memory_is_split_by_itself(tmp_path, monkeypatch):
+    runs = small_runs(seeds=6)
+    compiled = program(BLOCKS, signature(runs[0]))
+    each = compiled.bytes_per_model(compiled.inputs(runs))
+    monkeypatch.setitem(train.__globals__, "free_memory", lambda: int(each * 2 / 0.8) + 1)
+    train(runs, BLOCKS, tmp_path)
+    assert [len(cohort) for cohort in plan_of(tmp_path)] == [2, 2, 2]
+
+
+def test_the_memory_estimate_covers_what_the_compiler_reserves():
+    for batch in (16, 512):
+        runs = small_runs(batch=batch, seeds=4)
+        compiled = Program(BLOCKS, signature(runs[0]))
+        inputs = compiled.inputs(runs)
+        carry = compiled.init(inputs, BLOCKS.data)
+        analysis = compiled.advance.lower(carry, BLOCKS.data, inputs, 3).compile().memory_analysis()
+        reserved = analysis.temp_size_in_bytes + analysis.argument_size_in_bytes
+        assert reserved / 4 <= compiled.bytes_per_model(inputs) <= 4 * reserved / 4  # of four models
+
+
+@pytest.fixture
+def little_memory(monkeypatch):
+    """A device on which no more than two models fit: the third raises what a full GPU raises."""
+    real = Program._advance
+
+    def limited(self, carry, data, inputs, stop):
+        if len(inputs.entropy) > 2:
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 1 bytes.")
+        return real(self, carry, data, inputs, stop)
+
+    monkeypatch.setattr(Program, "_advance", limited)
+    sober.cohort.program.cache_clear()
+    yield
+    sober.cohort.program.cache_clear()
+
+
+def test_out_of_memory_halves_the_cohort_and_goes_on(tmp_path, little_memory):
+    runs = small_runs(seeds=7)
+    watcher = StopAt(10**9)
+    family = train(runs, BLOCKS, tmp_path / "halved", watcher=watcher)
+    assert [len(cohort) for cohort in plan_of(tmp_path / "halved")] == [2, 2, 2, 1]
+    assert any("out of memory" in note for note in watcher.notes)
+    assert len(family.finished) == 7
+
+
+def test_a_checkpoint_that_no_longer_fits_is_split_and_goes_on_bitwise(tmp_path, request):
+    runs = small_runs(seeds=4, steps=40)
+    pairs = train(runs, BLOCKS, tmp_path / "pairs", cohort=2)
+    with pytest.raises(Stopped):
+        train(runs, BLOCKS, tmp_path / "split", watcher=StopAt(17))
+    request.getfixturevalue("little_memory")
+    split = train(runs, BLOCKS, tmp_path / "split")
+    assert [len(cohort) for cohort in plan_of(tmp_path / "split")] == [2, 2]
+    images = BLOCKS.sample(0, 64).images
+    for run in runs:  # the first 17 steps ran four abreast, so to rounding only
+        ours, theirs = split.model(run).encode(images)[0], pairs.model(run).encode(images)[0]
+        np.testing.assert_allclose(ours, theirs, atol=1e-4)
+    assert not list((tmp_path / "split" / "cohorts").iterdir())
+
+
+def test_one_model_that_does_not_fit_is_refused_clearly(tmp_path, monkeypatch):
+    def full(*_):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
+
+    monkeypatch.setattr(Program, "_advance", full)
+    sober.cohort.program.cache_clear()
+    with pytest.raises(RequestError, match="alone does not fit"):
+        train(small_runs(seeds=1), BLOCKS, tmp_path)
+    sober.cohort.program.cache_clear()
+
+
+def test_other_failures_of_the_device_are_not_swallowed(tmp_path, monkeypatch):
+    def broken(*_):
+        raise jax.errors.JaxRuntimeError("INTERNAL: something else")
+
+    monkeypatch.setattr(Program, "_advance", broken)
+    sober.cohort.program.cache_clear()
+    with pytest.raises(jax.errors.JaxRuntimeError, match="something else"):
+        train(small_runs(), BLOCKS, tmp_path)
+    sober.cohort.program.cache_clear()
+
+
+def test_a_stop_in_any_cohort_resumes_bitwise_and_finished_models_stay(tmp_path):
+    runs = small_runs(seeds=3, steps=30)
+    whole = train(runs, BLOCKS, tmp_path / "whole", cohort=1)
+    seen = StopAt(25)
+    with pytest.raises(Stopped, match=r"stopped at step \d+ of 30; run the same command to go on"):
+        train(runs, BLOCKS, tmp_path / "parts", cohort=1, watcher=seen)
+    parts = interrupted(runs, tmp_path / "parts", cohort=1)
+    for run in runs:
+        assert_same_model((whole, run), (parts, run))
+
+
+def test_calling_again_after_the_end_trains_nothing(tmp_path):
+    runs = small_runs()
+    family = train(runs, BLOCKS, tmp_path)
+    written = {path: path.stat().st_mtime_ns for path in (tmp_path / "models").iterdir()}
+    watcher = StopAt(0)
+    assert train(runs, BLOCKS, tmp_path, watcher=watcher).finished == family.finished
+    assert not watcher.seen
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "models").iterdir()} == written
+
+
+def test_curves_are_means_over_windows_that_cover_every_step(tmp_path):
+    runs = small_runs(seeds=1, steps=250)
+    curves = train(runs, BLOCKS, tmp_path).model(runs[0]).curves
+    assert curves["step"][-1] == 250
+    assert np.all(np.diff(curves["step"]) == 2)
+    assert {"loss", "reconstruction", "kl", "gradient_norm"} <= curves.keys()
+    np.testing.assert_allclose(curves["loss"], curves["reconstruction"] + 4 * curves["kl"], rtol=1e-4)
+
+
+def test_progress_counts_up_to_the_whole_family(tmp_path):
+    watcher = StopAt(10**9)
+    train(small_runs(seeds=4), BLOCKS, tmp_path, cohort=2, watcher=watcher)
+    done = [progress.done for progress in watcher.seen]
+    assert done == sorted(done)
+    assert done[-1] == watcher.seen[-1].total == 4 * 20
+    assert watcher.seen[-1].seconds_left == 0
+    assert watcher.seen[-1].rate > 0
+
+
+def test_a_folder_with_another_family_is_refused_and_unharmed(tmp_path):
+    train(small_runs(), BLOCKS, tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.*") if path.is_file()}
+    with pytest.raises(RequestError, match="holds another family"):
+        train(small_runs(steps=21), BLOCKS, tmp_path)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.*") if path.is_file()} == before
+
+
+def test_a_folder_with_other_files_is_refused_and_unharmed(tmp_path):
+    (tmp_path / "thesis.tex").write_text("mine")
+    with pytest.raises(RequestError, match="not empty"):
+        train(small_runs(), BLOCKS, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_two_trainings_of_one_folder_do_not_meet(tmp_path):
+    runs = small_runs()
+    tmp_path.joinpath("x").mkdir()
+    with locked(tmp_path / "x"), pytest.raises(RequestError, match="in use by another process"):
+        train(runs, BLOCKS, tmp_path / "x")
+
+
+def test_a_damaged_checkpoint_is_named_and_left_alone(tmp_path):
+    runs = small_runs(steps=40)
+    with pytest.raises(Stopped):
+        train(runs, BLOCKS, tmp_path, watcher=StopAt(10))
+    [checkpoint] = (tmp_path / "cohorts").iterdir()
+    whole = checkpoint.read_bytes()
+    for damaged in (whole[: len(whole) // 2], b"", whole[:-1] + bytes([whole[-1] ^ 1])):
+        checkpoint.write_bytes(damaged)
+        with pytest.raises(RequestError, match=checkpoint.name):
+            train(runs, BLOCKS, tmp_path)
+        assert checkpoint.read_bytes() == damaged
+    checkpoint.write_bytes(whole)
+    train(runs, BLOCKS, tmp_path)
+
+
+SCRIPT = """
+import sys
+sys.path.insert(0, {tests!r})
+from families import BLOCKS, small_runs
+from sober.train import train
+train(small_runs(steps={steps}), BLOCKS, {out!r}, checkpoint_seconds=0.0)
+"""
+
+
+def start(out, steps):
+    code = SCRIPT.format(tests=os.path.dirname(__file__), steps=steps, out=str(out))
+    return subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE)
+
+
+def wait_for_checkpoint(out, process):
+    for _ in range(600):
+        if list(out.glob("cohorts/*.safetensors")) or process.poll() is not None:
+            return
+        time.sleep(0.1)
+    raise AssertionError("no checkpoint appeared")
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_killed_process_resumes_bitwise(tmp_path, how):
+    steps = 2000
+    whole = train(small_runs(steps=steps), BLOCKS, tmp_path / "whole")
+    process = start(tmp_path / "killed", steps)
+    wait_for_checkpoint(tmp_path / "killed", process)
+    process.send_signal(how)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode != 0, errors
+    assert not list((tmp_path / "killed").glob("models/*"))
+    again = train(small_runs(steps=steps), BLOCKS, tmp_path / "killed")
+    for run in again.runs:
+        assert_same_model((whole, run), (again, run))
+
+
+def test_precision_is_recorded_and_bfloat16_trains(tmp_path):
+    [full] = small_runs(seeds=1, steps=300)
+    [half] = small_runs(seeds=1, steps=300, precision="bfloat16")
+    assert full.precision == "float32"
+    assert full.identity != half.identity
+    model = train([half], BLOCKS, tmp_path).model(half)
+    assert model.run.precision == "bfloat16"
+    assert model.curves["loss"][-1] < 0.8 * model.curves["loss"][0]
+    assert all(leaf.dtype == np.float32 for leaf in jax.tree.leaves(model.autoencoder))
