@@ -91,7 +91,7 @@ WRONG = [
     (["train", "blocks", "--nets", "conv", "--precision", "float64"], "--precision"),
     (["train", "blocks", "--cohort", "0"], "cohort must be at least 1"),
     (["train", "dsprites:file=/no/such.npz"], "/no/such.npz"),
-    (["train", "blocks:shape=round"], "does not take the options"),
+    (["train", "blocks:shape=round"], "has no option 'shape': it takes none"),
 ]
 
 

@@ -59,7 +59,7 @@ def test_a_family_larger_than_memory_is_split_by_itself(tmp_path, monkeypatch):
 
 
 def test_the_memory_estimate_covers_what_the_compiler_reserves():
-    for batch in (16, 512):
+    for batch in (16, 256):
         runs = small_runs(batch=batch, seeds=4)
         compiled = Program(BLOCKS, signature(runs[0]))
         inputs = compiled.inputs(runs)

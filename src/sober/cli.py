@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,6 @@ import numpy as np
 from cyclopts import App, CycloptsError, Parameter
 from rich.table import Table
 
-import sober
 from sober.console import bar, console, counting, errors, models_table, setting
 from sober.demo import demo as run_demo
 from sober.encode import codes_path, encode
@@ -27,7 +27,7 @@ from sober.worlds import WORLDS, world
 app = App(
     name="sober",
     help="Train families of representation models at once, and say which to trust.",
-    version=sober.__version__,
+    version=lambda: importlib.metadata.version("sober"),
     help_format="markdown",
     suppress_keyboard_interrupt=False,  # `main` says what was stopped and how to go on
 )

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class RequestError(ValueError):
     """A request that cannot be met. The command line prints its message and exits with status 2."""
 
 
-def listed(names: object) -> str:
+def listed(names: Iterable[object]) -> str:
     """Names as a person would list them in a message: sorted, separated by commas."""
-    return ", ".join(sorted(str(name) for name in names))  # type: ignore[attr-defined]
+    return ", ".join(sorted(str(name) for name in names))
+
+
+def brief(error: Exception) -> str:
+    """What went wrong, in one line: the first that the error has."""
+    text = getattr(error, "strerror", None) or str(error)
+    return (text.splitlines() or [""])[0] or type(error).__name__

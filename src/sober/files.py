@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
-from sober.errors import RequestError
+from sober.errors import RequestError, brief
 
 
 def cache_dir() -> Path:
@@ -67,14 +67,16 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise RequestError(f"{path} cannot be read ({_brief(error)}): restore it, or choose another folder") from error
+        raise RequestError(f"{path} cannot be read ({brief(error)}): restore it, or choose another folder") from error
 
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> None:
     """Writes named arrays and string metadata as one safetensors file with a checksum, atomically."""
-    whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    # Little-endian, as safetensors stores them, so that what is hashed is what will be read.
+    whole = {name: np.asarray(a, a.dtype.newbyteorder("<"), order="C") for name, a in arrays.items()}
     with replacing(path) as temporary:
-        save_file(whole, temporary, {**metadata, "checksum": _checksum(whole)})
+        # Not `save_file`: it makes temporary files of its own, which a kill would leave behind.
+        temporary.write_bytes(save(whole, {**metadata, "checksum": _checksum(whole, metadata)}))
 
 
 def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
@@ -84,15 +86,15 @@ def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
             metadata = dict(file.metadata() or {})
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
     except (OSError, SafetensorError) as error:
-        raise RequestError(f"{path} is missing or damaged ({_brief(error)}): delete it to make it again") from error
+        raise RequestError(f"{path} is missing or damaged ({brief(error)}): delete it to make it again") from error
     expected = metadata.pop("checksum", None)
-    if expected != _checksum(arrays):
+    if expected != _checksum(arrays, metadata):
         raise RequestError(f"{path} is damaged (its checksum does not match): delete it to make it again")
     return arrays, metadata
 
 
-def _checksum(arrays: Mapping[str, np.ndarray]) -> str:
-    digest = hashlib.sha256()
+def _checksum(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> str:
+    digest = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
     for name in sorted(arrays):
         array = np.asarray(arrays[name], order="C")
         digest.update(f"{name}:{array.dtype.str}:{array.shape};".encode())
@@ -121,9 +123,5 @@ def writable_folder(path: Path) -> Path:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise RequestError(f"cannot write to {path} ({_brief(error)}): choose another folder") from error
+        raise RequestError(f"cannot write to {path} ({brief(error)}): choose another folder") from error
     return path
-
-
-def _brief(error: Exception) -> str:
-    return (getattr(error, "strerror", None) or str(error) or type(error).__name__).splitlines()[0]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
+import operator
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
@@ -16,6 +18,27 @@ from sober.errors import RequestError, listed
 Kind = Literal["ordinal", "cyclic", "categorical", "continuous"]
 Precision = Literal["float32", "bfloat16"]
 Setting = float | str | bool  # a hyperparameter: a number varies inside one compiled program, the rest selects one
+
+
+def _number(name: str, value: Any) -> float:
+    """`value` as a finite float, so that 1 and 1.0 are one setting."""
+    try:
+        number = float(value) + 0.0  # which makes 0.0 of -0.0
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise RequestError(f"{name}={value} is not a number")
+    return number
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError as error:
+        raise RequestError(f"{name} must be a whole number, got {value!r}") from error
+    if number < least:
+        raise RequestError(f"{name} must be at least {least}, got {number}")
+    return number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +56,8 @@ class Factor:
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
             raise RequestError(f"factor {self.name!r} has kind {self.kind!r}: choose one of {listed(get_args(Kind))}")
+        if (self.size != 0) if self.kind == "continuous" else (self.size < 1):
+            raise RequestError(f"factor {self.name!r} is {self.kind} and cannot have size {self.size}")
         if self.values and len(self.values) != self.size:
             raise RequestError(f"factor {self.name!r} has size {self.size} but {len(self.values)} values")
 
@@ -67,6 +92,10 @@ class Adam:
     b2: float = 0.999
     eps: float = 1e-8
 
+    def __post_init__(self) -> None:
+        for name, value in dataclasses.asdict(self).items():
+            object.__setattr__(self, name, _number(name, value))
+
 
 @dataclasses.dataclass(frozen=True)
 class Run:
@@ -84,15 +113,15 @@ class Run:
     precision: Precision = "float32"
 
     def __post_init__(self) -> None:
-        for field in ("latents", "steps", "batch"):
-            if getattr(self, field) < 1:
-                raise RequestError(f"{field} must be at least 1, got {getattr(self, field)}")
-        if self.seed < 0:
-            raise RequestError(f"seed must be 0 or more, got {self.seed}")
+        for name, least in (("latents", 1), ("steps", 1), ("batch", 1), ("seed", 0)):
+            object.__setattr__(self, name, _whole(name, getattr(self, name), least))
         if self.precision not in get_args(Precision):
             raise RequestError(f"precision {self.precision!r} is unknown: choose one of {listed(get_args(Precision))}")
-        settings = {k: v if isinstance(v, str | bool) else float(v) for k, v in sorted(self.hyper.items())}
+        settings = {k: v if isinstance(v, str | bool) else _number(k, v) for k, v in sorted(self.hyper.items())}
         object.__setattr__(self, "hyper", settings)
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
 
     def canonical(self) -> dict[str, Any]:
         """The run as plain values, always in the same form: what is stored, and what the identity is a hash of."""

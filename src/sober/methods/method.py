@@ -63,7 +63,7 @@ class Hyper:
             if value not in self.choices:
                 raise RequestError(f"{self.name}={value} is not one of {listed(self.choices)}")
             return value
-        if isinstance(value, str | bool) or not math.isfinite(value):
+        if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
             raise RequestError(f"{self.name}={value} is not a number")
         if not self.low <= value <= self.high:
             raise RequestError(f"{self.name}={value:g} is outside [{self.low:g}, {self.high:g}]")

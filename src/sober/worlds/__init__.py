@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import re
 
 from sober.errors import RequestError, listed
 from sober.worlds.blocks import Blocks
@@ -21,11 +23,13 @@ def world(spec: str) -> World:
     name, _, options = spec.partition(":")
     if name not in WORLDS:
         raise RequestError(f"unknown world {name!r}: choose one of {listed(WORLDS)}")
-    pairs = dict(option.partition("=")[::2] for option in options.split(",") if option)
-    try:
-        return WORLDS[name](**pairs)
-    except TypeError as error:
-        raise RequestError(f"world {name!r} does not take the options {options!r}") from error
+    # A comma begins another option only before NAME=, so that a path may hold commas.
+    pairs = dict(option.partition("=")[::2] for option in re.split(r",(?=\w+=)", options) if option)
+    takes = [] if WORLDS[name].__init__ is object.__init__ else list(inspect.signature(WORLDS[name]).parameters)
+    if unknown := pairs.keys() - set(takes):
+        has = f"it takes {listed(takes)}" if takes else "it takes none"
+        raise RequestError(f"world {name!r} has no option {listed(unknown)!r}: {has}")
+    return WORLDS[name](**pairs)
 
 
 __all__ = ["WORLDS", "Sample", "World", "world"]

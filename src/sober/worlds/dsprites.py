@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float32, Int, Key, UInt32, UInt64
 
-from sober.errors import RequestError
+from sober.errors import RequestError, brief
 from sober.files import cache_dir, load_arrays, save_arrays
 from sober.types import Factor
 from sober.worlds.world import World
@@ -190,11 +190,12 @@ def _published(path: Path) -> UInt64[np.ndarray, "737280 64"]:
                 raise RequestError(f"{path} holds {dtype} images of shape {shape}, not uint8 {PUBLISHED}: {advice}")
             rows = np.empty((PUBLISHED[0], 64), np.uint64)
             for part in np.split(rows, 180):
-                chunk = file.read(part.size * 64)
-                images = np.frombuffer(chunk, np.uint8).reshape(-1, 64, 64)
+                images = np.frombuffer(file.read(part.size * 64), np.uint8).reshape(len(part), 64, 64)
                 part[:] = np.packbits(images, axis=-1, bitorder="little").view("<u8")[..., 0]
-    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        if isinstance(error, RequestError):
-            raise
-        raise RequestError(f"{path} cannot be read as dSprites ({error}): {advice}") from error
+            if file.read(1):  # reading to the end is also what makes zipfile compare the checksum
+                raise ValueError("more data than the header says")
+    except RequestError:
+        raise
+    except Exception as error:  # a damaged archive fails in too many ways to name: decompression, header, encoding
+        raise RequestError(f"{path} cannot be read as dSprites ({brief(error)}): {advice}") from error
     return rows

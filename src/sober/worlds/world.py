@@ -88,13 +88,12 @@ class World(abc.ABC):
     def render(self, index: Int[np.ndarray, " N"]) -> UInt8[np.ndarray, "N H W C"]:
         """Any pictures of the grid as bytes, 0 to 255; a single index gives a single picture."""
         checked = self._checked(index)
-        if checked.ndim == 0:
-            return self._bytes(self.data, checked[None], jax.random.key(0))[0]
-        return np.asarray(self._bytes(self.data, checked, jax.random.key(0)))
+        images = np.asarray(self._bytes(self.data, np.atleast_1d(checked), jax.random.key(0)))
+        return images if checked.ndim else images[0]
 
     def sample(self, key: Key[Array, ""] | int, n: int) -> Sample:
         """`n` labelled pictures drawn by `key` (a JAX key, or a whole number to make one of)."""
-        which, nuisance = jax.random.split(jax.random.key(key) if isinstance(key, int) else key)
+        which, nuisance = jax.random.split(key if isinstance(key, jax.Array) else jax.random.key(key))
         index = np.asarray(self.index(which, n))
         return Sample(self.classes(index), np.asarray(self._bytes(self.data, index, nuisance)))
 
@@ -110,6 +109,8 @@ class World(abc.ABC):
 
     def _checked(self, index: Int[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:
         index = np.asarray(index)
+        if index.size and not np.issubdtype(index.dtype, np.integer):
+            raise RequestError(f"an index is a whole number, got {index.dtype}")
         if index.size and not (index.min() >= 0 and index.max() < self.size):
             raise RequestError(f"index out of range: {self.name} has pictures 0 to {self.size - 1}")
         return index.astype(np.int32)

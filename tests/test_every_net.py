@@ -1,0 +1,146 @@
+"""What holds for every pair of nets in the registry, and the sizes the papers give."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from sober.errors import RequestError
+from sober.nets import NETS, Autoencoder
+
+SHAPES = [(64, 64, 1), (64, 64, 3), (32, 48, 2), (16, 16, 1)]
+# Compiling takes all the time here, and does not change what is computed.
+jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+every_net = pytest.mark.parametrize("name", NETS)
+
+
+def abstract(name: str, shape: tuple[int, int, int], latents: int = 10) -> Any:
+    """An autoencoder of shapes without numbers: made at once, whatever its size."""
+    return jax.eval_shape(lambda key: Autoencoder(key, NETS[name], shape, latents), jax.random.key(0))
+
+
+@functools.cache
+def maker(name: str) -> Callable[[jax.Array], Autoencoder]:
+    return jit(lambda key: Autoencoder(key, NETS[name], (16, 16, 1), 3))
+
+
+def small(name: str, seed: int = 0) -> Autoencoder:
+    return maker(name)(jax.random.key(seed))
+
+
+def numbers(tree: Any) -> int:
+    return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree))
+
+
+@every_net
+def test_nets_say_what_they_are(name: str) -> None:
+    assert NETS[name].name == name
+    assert NETS[name].summary
+    assert NETS[name].reference
+
+
+@every_net
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+def test_codes_and_logits_have_their_shapes_in_float32_whatever_the_nets_compute_in(
+    name: str, shape: tuple[int, int, int], dtype: Any
+) -> None:
+    model = abstract(name, shape, latents=7)
+    images, codes = jnp.zeros((5, *shape)), jnp.zeros((5, 7))
+    mean, logvar = jax.eval_shape(lambda model: model.encode(images, dtype), model)
+    logits = jax.eval_shape(lambda model: model.decode(codes, dtype), model)
+    assert mean.shape == logvar.shape == (5, 7)
+    assert logits.shape == (5, *shape)
+    assert mean.dtype == logvar.dtype == logits.dtype == jnp.float32
+    # The nets themselves compute in the type asked for.
+    assert jax.eval_shape(lambda model: model.encoder(images.astype(dtype)), model).dtype == dtype
+    assert jax.eval_shape(lambda model: model.decoder(codes.astype(dtype)), model).dtype == dtype
+
+
+@pytest.mark.parametrize("shape", [(28, 28, 1), (64, 40, 1), (40, 64, 3)], ids=str)
+def test_conv_refuses_pictures_it_cannot_halve_four_times(shape: tuple[int, int, int]) -> None:
+    with pytest.raises(RequestError, match=f"divisible by 16, got {shape[0]} x {shape[1]}"):
+        abstract("conv", shape)
+
+
+@pytest.mark.parametrize("name", sorted(NETS.keys() - {"conv"}))
+def test_other_nets_take_pictures_of_any_size(name: str) -> None:
+    model = abstract(name, (28, 27, 1))
+    assert jax.eval_shape(lambda model: model.decode(jnp.zeros((5, 10))), model).shape == (5, 28, 27, 1)
+
+
+def test_conv_has_the_layers_of_the_sober_look_study() -> None:
+    model = abstract("conv", (64, 64, 1))
+    encoder = [
+        (4 * 4 * 1) * 32 + 32,  # to 32 x 32
+        (4 * 4 * 32) * 32 + 32,  # to 16 x 16
+        (4 * 4 * 32) * 64 + 64,  # to 8 x 8
+        (4 * 4 * 64) * 64 + 64,  # to 4 x 4
+        (4 * 4 * 64) * 256 + 256,
+        256 * (2 * 10) + 2 * 10,
+    ]
+    decoder = [
+        10 * 256 + 256,
+        256 * (4 * 4 * 64) + 4 * 4 * 64,
+        (4 * 4 * 64) * 64 + 64,
+        (4 * 4 * 64) * 32 + 32,
+        (4 * 4 * 32) * 32 + 32,
+        (4 * 4 * 32) * 1 + 1,
+    ]
+    ours = model.encoder
+    assert [numbers(layer) for layer in (*ours.convs, ours.hidden, ours.out)] == encoder
+    ours = model.decoder
+    assert [numbers(layer) for layer in (ours.hidden, ours.grid, *ours.deconvs)] == decoder
+    assert numbers(model) == sum(encoder) + sum(decoder)
+
+
+def test_dense_has_the_widths_of_the_papers() -> None:
+    model = abstract("dense", (64, 64, 1))
+    encoder, decoder = ([layer.weight.shape for layer in net.stack.layers] for net in (model.encoder, model.decoder))
+    assert encoder == [(4096, 1200), (1200, 1200), (1200, 20)]
+    assert decoder == [(10, 1200), (1200, 1200), (1200, 1200), (1200, 4096)]
+
+
+@every_net
+def test_all_of_a_model_is_arrays_of_float32(name: str) -> None:
+    leaves = jax.tree.leaves(small(name))
+    assert leaves
+    for leaf in leaves:
+        assert isinstance(leaf, jax.Array)
+        assert leaf.dtype == jnp.float32
+
+
+@every_net
+def test_weights_depend_on_the_key_alone(name: str) -> None:
+    one, again, other = (map(np.asarray, jax.tree.leaves(small(name, seed))) for seed in (0, 0, 1))
+    for a, b, c in zip(one, again, other, strict=True):
+        np.testing.assert_array_equal(a, b)
+        if a.ndim > 1:  # every bias starts at zero
+            assert (a != c).all()
+
+
+@every_net
+def test_no_two_layers_start_alike(name: str) -> None:
+    weights = [np.asarray(leaf) for leaf in jax.tree.leaves(small(name)) if leaf.ndim > 1]
+    # Layers of one key would begin with the same numbers, each at its own scale.
+    beginnings = {round(float(weight.flat[0] / weight.flat[1]), 3) for weight in weights}
+    assert len(beginnings) == len(weights)
+
+
+@every_net
+def test_every_picture_of_a_batch_is_treated_alone(name: str) -> None:
+    rng = np.random.default_rng(0)
+    images, codes = rng.random((4, 16, 16, 1), np.float32), rng.normal(size=(4, 3)).astype(np.float32)
+    step = jit(lambda model, images, codes: (*model.encode(images), model.decode(codes)))
+    before = step(small(name), images, codes)
+    after = step(small(name), np.concatenate([1 - images[:1], images[1:]]), np.concatenate([-codes[:1], codes[1:]]))
+    for a, b in zip(map(np.asarray, before), map(np.asarray, after), strict=True):
+        assert (a[0] != b[0]).any()
+        np.testing.assert_array_equal(a[1:], b[1:])

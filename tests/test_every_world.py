@@ -1,0 +1,210 @@
+"""What holds for every world in the registry."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from sober.errors import RequestError
+from sober.worlds import WORLDS, World, world
+
+every_world = pytest.mark.parametrize("name", WORLDS)
+
+
+N = 50  # pictures at a time, in most tests: another number compiles another program
+
+
+def spread_out(opened: World) -> np.ndarray:
+    """Pictures from all over the grid, first and last among them."""
+    return np.linspace(0, opened.size - 1, N).astype(int)
+
+
+@every_world
+def test_a_world_says_what_it_is(name: str) -> None:
+    opened = world(name)
+    assert opened.name == opened.label == opened.spec == name
+    assert opened.summary
+    assert opened.reference
+
+
+@every_world
+def test_factors_have_names_of_their_own_and_span_the_grid(name: str) -> None:
+    opened = world(name)
+    names = [factor.name for factor in opened.factors]
+    assert len(set(names)) == len(names)
+    assert math.prod(factor.size for factor in opened.factors) == opened.size
+
+
+@every_world
+@settings(max_examples=50, deadline=None)
+@given(data=st.data())
+def test_classes_and_index_are_each_others_inverse(name: str, data: st.DataObject) -> None:
+    opened = world(name)
+    index = np.array(data.draw(st.lists(st.integers(0, opened.size - 1), min_size=1, max_size=20)))
+    classes = opened.classes(index)
+    assert classes.shape == (len(index), len(opened.factors))
+    assert (classes >= 0).all()
+    assert (classes < [factor.size for factor in opened.factors]).all()
+    np.testing.assert_array_equal(opened.index_of(classes), index)
+
+
+@every_world
+def test_the_last_factor_varies_fastest(name: str) -> None:
+    opened = world(name)
+    last = opened.factors[-1].size
+    np.testing.assert_array_equal(opened.classes(np.arange(last + 1))[:, -1], [*range(last), 0])
+
+
+@every_world
+def test_pictures_are_bytes_of_the_stated_shape(name: str) -> None:
+    opened = world(name)
+    images = opened.render(spread_out(opened))
+    assert isinstance(images, np.ndarray)
+    assert images.dtype == np.uint8
+    assert images.shape == (N, *opened.image_shape)
+    assert images.max() == 255
+
+
+@every_world
+def test_a_single_index_gives_a_single_picture(name: str) -> None:
+    opened = world(name)
+    image = opened.render(7)  # type: ignore[arg-type]
+    assert isinstance(image, np.ndarray)
+    np.testing.assert_array_equal(image, opened.render(np.array([7]))[0])
+
+
+@every_world
+def test_bytes_are_the_pixels_of_training_times_255(name: str) -> None:
+    opened = world(name)
+    index = spread_out(opened)
+    pixels = np.asarray(jax.jit(opened.pixels)(opened.data, index, jax.random.key(0)))
+    assert pixels.min() >= 0
+    assert pixels.max() <= 1
+    np.testing.assert_array_equal(opened.render(index), np.round(255 * pixels))
+
+
+@every_world
+def test_a_sample_depends_on_its_key_alone(name: str) -> None:
+    opened = world(name)
+    one, again, other = (opened.sample(jax.random.key(seed), N) for seed in (3, 3, 4))
+    np.testing.assert_array_equal(one.factors, again.factors)
+    np.testing.assert_array_equal(one.images, again.images)
+    assert (one.factors != other.factors).any()
+    assert (one.images != other.images).any()
+
+
+@every_world
+@pytest.mark.parametrize("seed", [3, np.int64(3)])
+def test_a_whole_number_is_a_key(name: str, seed: Any) -> None:
+    opened = world(name)
+    np.testing.assert_array_equal(opened.sample(seed, N).factors, opened.sample(jax.random.key(3), N).factors)
+
+
+@every_world
+def test_a_sample_shows_the_pictures_of_its_factors(name: str) -> None:
+    opened = world(name)
+    sample = opened.sample(0, N)
+    np.testing.assert_array_equal(sample.images, opened.render(opened.index_of(sample.factors)))
+
+
+@every_world
+def test_a_training_batch_is_the_sample_of_its_key(name: str) -> None:
+    opened = world(name)
+    draw = jax.jit(opened.draw, static_argnums=2)
+    batch = np.asarray(draw(opened.data, jax.random.key(5), N))
+    np.testing.assert_array_equal(np.round(255 * batch), opened.sample(5, N).images)
+
+
+@every_world
+def test_batches_walk_the_grid_in_order(name: str) -> None:
+    opened = world(name)
+    first = list(itertools.islice(opened.batches(N), 3))
+    np.testing.assert_array_equal(np.concatenate([index for index, _ in first]), np.arange(3 * N))
+    images = np.concatenate([images for _, images in first])
+    np.testing.assert_array_equal(images[::3], opened.render(np.arange(0, 3 * N, 3)))
+
+
+def test_the_last_batch_may_be_shorter() -> None:
+    opened = world("blocks")
+    batches = list(opened.batches(1000))
+    assert [len(index) for index, _ in batches] == [1000, 1000, 1000, 1000, 96]
+    np.testing.assert_array_equal(np.concatenate([index for index, _ in batches]), np.arange(opened.size))
+    np.testing.assert_array_equal(
+        np.concatenate([images for _, images in batches]), opened.render(np.arange(opened.size))
+    )
+
+
+@every_world
+@pytest.mark.parametrize("side", ["before the first", "after the last"])
+def test_an_index_outside_the_grid_is_refused(name: str, side: str) -> None:
+    opened = world(name)
+    index = np.array([0, -1 if side == "before the first" else opened.size])
+    with pytest.raises(RequestError, match=f"{name} has pictures 0 to {opened.size - 1}"):
+        opened.render(index)
+    with pytest.raises(RequestError, match=f"{name} has pictures 0 to {opened.size - 1}"):
+        opened.classes(index)
+
+
+@every_world
+def test_an_index_between_two_pictures_is_refused(name: str) -> None:
+    with pytest.raises(RequestError, match="index"):
+        world(name).render(np.array([0.5]))
+
+
+@every_world
+def test_classes_outside_the_grid_are_refused(name: str) -> None:
+    opened = world(name)
+    for column, factor in enumerate(opened.factors):
+        classes = np.zeros((1, len(opened.factors)), int)
+        classes[0, column] = factor.size
+        with pytest.raises(RequestError, match="out of range"):
+            opened.index_of(classes)
+
+
+@every_world
+def test_every_factor_changes_the_picture(name: str) -> None:
+    opened = world(name)
+    for column, factor in enumerate(opened.factors):
+        classes = opened.sample(column, N).factors
+        classes[:, column] %= factor.size - 1  # leaves room for one class more
+        before = opened.render(opened.index_of(classes))
+        classes[:, column] += 1
+        after = opened.render(opened.index_of(classes))
+        assert (before != after).any(axis=(1, 2, 3)).all(), factor.name
+
+
+@every_world
+def test_training_draws_every_class_equally_often(name: str) -> None:
+    opened = world(name)
+    classes = opened.classes(np.asarray(opened.index(jax.random.key(0), 40_000)))
+    for column, factor in enumerate(opened.factors):
+        counts = np.bincount(classes[:, column], minlength=factor.size)
+        assert len(counts) == factor.size
+        # One draw in a thousand of a uniform sample would fail; this one, of a fixed key, does not.
+        assert chisquare(counts).pvalue > 1e-3, factor.name
+
+
+def test_an_unknown_world_is_refused_with_the_worlds_there_are() -> None:
+    with pytest.raises(RequestError, match="unknown world 'planets'") as caught:
+        world("planets")
+    for name in WORLDS:
+        assert name in str(caught.value)
+
+
+@every_world
+def test_an_unknown_option_is_refused_by_name(name: str) -> None:
+    with pytest.raises(RequestError, match=f"'{name}'.*colour"):
+        world(f"{name}:colour=red")
+
+
+def test_an_unknown_option_is_refused_with_the_options_there_are() -> None:
+    with pytest.raises(RequestError, match="file"):
+        world("dsprites:colour=red")

@@ -1,0 +1,179 @@
+"""Imports follow the flow from a request to a report, and a training machine needs few packages."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import sober
+
+SOURCE = Path(sober.__file__).parent
+
+# Who comes before whom. A module may import from strictly earlier lines, and a package from itself.
+ORDER = [
+    ("errors",),
+    ("types",),
+    ("files", "trees", "device"),
+    ("worlds", "nets"),
+    ("methods",),
+    ("model",),
+    ("family",),
+    ("cohort",),
+    ("train",),
+    ("encode",),
+    ("metrics", "selection", "tasks"),
+    ("store",),
+    ("stats",),
+    ("pictures", "report"),
+    ("study",),
+    ("demo", "console"),
+    ("cli",),
+]
+LINE = {part: line for line, parts in enumerate(ORDER) for part in parts}
+
+# All that may be installed on a training machine, and what these need themselves.
+ALLOWED = {
+    "sober",
+    *("jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "sklearn", "matplotlib", "safetensors"),
+    *("ml_dtypes", "opt_einsum", "jaxtyping", "wadler_lindig", "typing_extensions", "absl"),  # jax, equinox, optax
+    *("joblib", "cloudpickle", "threadpoolctl", "narwhals"),  # scikit-learn
+    *(
+        "packaging",
+        "PIL",
+        "pyparsing",
+        "cycler",
+        "dateutil",
+        "six",
+        "kiwisolver",
+        "contourpy",
+        "fontTools",
+    ),  # matplotlib
+}
+
+ELSEWHERE = ["cyclopts", "rich", "polars", "altair", "pooch", "ray", "optuna", "torch", "hypothesis", "jinja2"]
+
+# Everything else is as if it were not installed, for `import` and for those who ask whether a package is there.
+TRAINING_MACHINE = """
+import importlib.util, sys
+allowed = set(sys.argv[1].split(","))
+
+class Without:
+    def __init__(self, finder):
+        self.finder = finder
+
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition(".")[0]
+        if top in allowed or top in sys.stdlib_module_names or top.startswith("_sysconfigdata"):
+            return self.finder.find_spec(name, path, target)
+        return None
+
+assert not {"rich", "cyclopts", "polars"} & sys.modules.keys()
+sys.meta_path[:] = map(Without, sys.meta_path)
+"""
+
+
+def part_of(module: str) -> str:
+    """`sober.worlds.blocks` is of `worlds`; the root is of ``."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def imported(module: str, is_package: bool, source: str) -> list[str]:
+    """What a module imports of Sober, anywhere in it, as full names."""
+    names = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            start = module.split(".")
+            base = start[: len(start) - node.level + is_package] if node.level else []
+            names.append(".".join([*base, *([node.module] if node.module else [])]))
+    return [name for name in names if name.split(".")[0] == "sober"]
+
+
+def offences(module: str, is_package: bool, source: str) -> list[str]:
+    """What is wrong with the imports of one module, in words."""
+    part = part_of(module)
+    if not part:
+        return []  # the root is the public face of everything
+    if part not in LINE:
+        return [f"{module} has no place in the flow: give {part!r} one in ORDER"]
+    found = []
+    for name in imported(module, is_package, source):
+        other = part_of(name)
+        if not other:
+            found.append(f"{module} imports the root of the package")
+        elif other not in LINE:
+            found.append(f"{name}, imported by {module}, has no place in the flow: give {other!r} one in ORDER")
+        elif other != part and LINE[other] >= LINE[part]:
+            found.append(f"{module} imports {name}, which does not come before it")
+    return found
+
+
+def test_imports_follow_the_flow() -> None:
+    paths = sorted(SOURCE.rglob("*.py"))
+    assert len(paths) > 10
+    found = []
+    for path in paths:
+        parts = ("sober", *path.relative_to(SOURCE).with_suffix("").parts)
+        is_package = parts[-1] == "__init__"
+        module = ".".join(parts[:-1] if is_package else parts)
+        found += offences(module, is_package, path.read_text(encoding="utf-8"))
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "says"),
+    [
+        ("sober.worlds.blocks", "from sober.train import train", "does not come before"),
+        ("sober.worlds.blocks", "from sober.nets import NETS", "does not come before"),
+        ("sober.worlds.blocks", "def f():\n    import sober.cli", "does not come before"),
+        ("sober.worlds.blocks", "from ..nets import NETS", "does not come before"),
+        ("sober.worlds.blocks", "import sober", "the root"),
+        ("sober.worlds.blocks", "from sober import types", "the root"),
+        ("sober.worlds.blocks", "from sober.novelty import x", "give 'novelty' one in ORDER"),
+        ("sober.novelty", "", "give 'novelty' one in ORDER"),
+        ("sober.cli", "from sober.demo import demo\nimport sober", "the root"),
+    ],
+)
+def test_an_import_against_the_flow_is_found(module: str, source: str, says: str) -> None:
+    (offence,) = offences(module, False, source)
+    assert says in offence
+    assert module in offence
+
+
+@pytest.mark.parametrize(
+    ("module", "is_package", "source"),
+    [
+        (
+            "sober.worlds.blocks",
+            False,
+            "import numpy\nfrom sober.types import Factor\nfrom sober.worlds.world import World",
+        ),
+        ("sober.worlds.blocks", False, "from .world import World\nfrom ..types import Factor"),
+        ("sober.worlds", True, "from .blocks import Blocks\nfrom ..errors import listed"),
+        ("sober", True, "from sober.cli import main"),
+    ],
+)
+def test_an_import_along_the_flow_is_not_found(module: str, is_package: bool, source: str) -> None:
+    assert offences(module, is_package, source) == []
+
+
+def test_what_training_needs_imports_on_a_training_machine(start: Callable) -> None:
+    code = TRAINING_MACHINE + "import sober.worlds, sober.nets, sober.methods, sober.train, sober.encode\n"
+    process = start(code, ",".join(ALLOWED))
+    assert process.communicate(timeout=60)[0] == ""
+    assert process.returncode == 0
+
+
+def test_a_training_machine_has_nothing_else(start: Callable) -> None:
+    code = TRAINING_MACHINE + "print([name for name in sys.argv[2:] if importlib.util.find_spec(name)])\nimport rich\n"
+    process = start(code, ",".join(ALLOWED), *ELSEWHERE)
+    output = process.communicate(timeout=60)[0]
+    assert output.startswith("[]\n")
+    assert "No module named 'rich'" in output
