@@ -52,8 +52,12 @@ def test_traverse_draws_the_models_it_is_told(tmp_path, capsys):
     assert run("traverse", tmp_path / "family", "--runs", first[:8], "--out", tmp_path / "one.png") == 0
     assert run("traverse", tmp_path / "family", "--runs", "zz") == 2
     assert "no run" in capsys.readouterr().err
-    one, four = (matplotlib.image.imread(tmp_path / name) for name in ("one.png", "one.png"))
-    assert one.shape == four.shape
+    both = ",".join(each.identity[:8] for each in Family.open(tmp_path / "family").runs[:2])
+    assert run("traverse", tmp_path / "family", "--runs", both, "--out", tmp_path / "two.png") == 0
+    one, two = (matplotlib.image.imread(tmp_path / name) for name in ("one.png", "two.png"))
+    assert two.shape[1] > 1.5 * one.shape[1]
+    assert run("traverse", tmp_path / "family", "--out", tmp_path / "one.png" / "below") == 2
+    assert "cannot write" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["blocks", "dsprites"])
@@ -81,7 +85,7 @@ def test_help_has_an_example(capsys, command):
 
 
 WRONG = [
-    (["train", "atlantis"], "unknown world 'atlantis': choose one of blocks, dsprites"),
+    (["train", "atlantis"], "unknown world 'atlantis': choose one of "),
     (["train", "blocks", "--steps", "-5"], "steps must be at least 1, got -5"),
     (["train", "blocks", "--steps", "many"], "--steps"),
     (["train", "blocks", "--method", "magic"], "unknown method 'magic'"),

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pytest
+from rich.console import Console
 
 from families import BLOCKS, small_runs
+from sober.console import models_table
 from sober.encode import codes_path, encode, read_codes
 from sober.errors import RequestError
 from sober.family import Family
+from sober.pictures import traversals
 from sober.train import train
+from sober.types import Adam
 
 
 @pytest.fixture(scope="module")
@@ -97,3 +103,16 @@ def test_a_family_without_finished_models_says_how_to_go_on(tmp_path):
     family = Family.create(tmp_path / "new", BLOCKS, small_runs())
     with pytest.raises(RequestError, match="sober train"):
         list(encode(family))
+
+
+def test_a_diverged_model_is_listed_drawn_and_encoded_with_a_flag(tmp_path):
+    runs = [*small_runs(seeds=1, steps=60), *small_runs("vae", seeds=1, steps=60, optimiser=Adam(1e30))]
+    family = train(runs, BLOCKS, tmp_path / "family")
+    good, bad = encode(family, index=np.arange(8))
+    assert good[1].flags == ()
+    assert bad[1].flags[0] == "diverged"
+    assert ("not_finite" in bad[1].flags) == (not np.isfinite(bad[1].mean).all())
+    text = Console(width=200, file=io.StringIO())
+    text.print(models_table(family))
+    assert f"diverged at step {family.model(bad[0]).diverged}" in text.file.getvalue()
+    traversals([family.model(run) for run in runs], BLOCKS, tmp_path / "both.png")

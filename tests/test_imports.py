@@ -16,7 +16,8 @@ SOURCE = Path(sober.__file__).parent
 ORDER = [
     ("errors",),
     ("types",),
-    ("files", "trees", "device"),
+    ("files", "trees"),
+    ("device",),
     ("worlds", "nets"),
     ("methods",),
     ("model",),

@@ -15,7 +15,7 @@ from rich.table import Table
 from sober.console import bar, console, counting, errors, models_table, setting
 from sober.demo import demo as run_demo
 from sober.encode import codes_path, encode
-from sober.errors import RequestError, listed
+from sober.errors import RequestError, counted, listed
 from sober.family import Family, grid
 from sober.methods import METHODS
 from sober.nets import NETS
@@ -111,7 +111,7 @@ def train_command(
     *,
     out: Annotated[Path, _OUT],
     method: str = "beta_vae",
-    set_: Annotated[list[str] | None, Parameter(name="--set", consume_multiple=True, negative=())] = None,
+    set_: Annotated[list[str] | None, Parameter(name="--set", negative=())] = None,
     seeds: int = 1,
     steps: int = 300_000,
     nets: str | None = None,
@@ -171,7 +171,9 @@ def train_command(
     with bar() as watcher:
         family = train(runs, chosen, out, cohort=cohort, watcher=watcher)
     console.print(models_table(family))
-    console.print(f"\n{len(family.finished)} models in [bold]{out}[/]; look at them with: sober traverse {out}")
+    console.print(
+        f"\n{counted(len(family.finished), 'model')} in [bold]{out}[/]; look at them with: sober traverse {out}"
+    )
 
 
 @app.command(name="encode")
@@ -195,8 +197,9 @@ def encode_command(family_folder: Annotated[Path, _DIR], /, *, sample: int | Non
     with counting("encoding") as progress:
         for done, (run, codes) in enumerate(encode(family, runs, index=index, progress=progress), start=1):
             shape = " × ".join(map(str, codes.mean.shape))
+            flags = f"  [yellow]{' '.join(codes.flags)}[/]" if codes.flags else ""
             where = codes_path(family, run, index)
-            console.print(f"{done}/{len(runs)}  {run.identity}  {shape}  {where}", soft_wrap=True)
+            console.print(f"{done}/{len(runs)}  {run.identity}  {shape}  {where}{flags}", soft_wrap=True)
 
 
 @app.command
@@ -204,7 +207,7 @@ def traverse(
     family_folder: Annotated[Path, _DIR],
     /,
     *,
-    runs: Annotated[list[str] | None, Parameter(name="--runs", consume_multiple=True, negative=())] = None,
+    runs: str | None = None,
     out: Path | None = None,
     seed: int = 0,
 ) -> None:
@@ -213,19 +216,19 @@ def traverse(
     Latents that carry nothing are greyed. Without --runs it draws, for each setting, the seed with the lowest loss,
     four models at most.
 
-    Examples: `sober traverse runs/blocks` · `sober traverse runs/blocks --runs 3f2a 91c0 --out two.png`
+    Examples: `sober traverse runs/blocks` · `sober traverse runs/blocks --runs 3f2a,91c0 --out two.png`
 
     Parameters
     ----------
     runs
-        Which models: the beginnings of their identities.
+        Which models: the beginnings of their identities, separated by commas.
     out
         Where to write the picture; DIR/traversals.png by default.
     seed
         Of the pictures shown.
     """
     family = Family.open(family_folder)
-    chosen = [_run_named(family, name) for name in runs] if runs else _one_per_setting(family)[:4]
+    chosen = [_run_named(family, name) for name in runs.split(",")] if runs else _one_per_setting(family)[:4]
     path = out or family_folder / "traversals.png"
     traversals([family.model(run) for run in chosen], family.world, path, seed=seed)
     console.print(f"wrote [bold]{path}[/]")

@@ -10,10 +10,20 @@ from contextlib import contextmanager
 import numpy as np
 from jaxtyping import Float
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
+from sober.errors import counted
 from sober.family import Family
 from sober.pictures import INFORMATIVE
 from sober.train import Progress as TrainingProgress
@@ -39,12 +49,14 @@ class Bar:
 
     def __init__(self, bar: Progress) -> None:
         self.bar = bar
-        self.task = bar.add_task("training", total=None)
+        self.task: TaskID | None = None
 
     def progress(self, progress: TrainingProgress) -> None:
         cohort = f"cohort {progress.cohort}/{progress.cohorts} · " if progress.cohorts > 1 else ""
         loss = "" if math.isnan(progress.loss) else f" · loss {progress.loss:.4g}"
-        what = f"{cohort}{progress.models} models · step {progress.step:,}{loss}"
+        what = f"{cohort}{counted(progress.models, 'model')} · step {progress.step:,}{loss}"
+        if self.task is None:  # not before there is something to show: a refused request draws no bar
+            self.task = self.bar.add_task(what)
         self.bar.update(self.task, total=progress.total, completed=progress.done, description=what)
         self.bar.tasks[self.task].fields.update(rate=progress.rate, left=progress.seconds_left)
 
@@ -80,12 +92,10 @@ def models_table(family: Family) -> Table:
     images = family.world.sample(0, 512).images
     for run in family.finished:
         model = family.model(run)
-        mean, logvar = model.encode(images)
-        kl = np.mean(0.5 * (mean**2 + np.exp(logvar) - 1 - logvar), axis=0)
         last = [_last(model.curves[term]) for term in ("loss", "reconstruction", "kl")]
         flags = "" if model.diverged is None else f"diverged at step {model.diverged}"
-        active = f"{np.sum(kl > INFORMATIVE)} of {run.latents}"
-        settings = [setting(run.hyper[name]) for name in varying]
+        active = f"{np.sum(model.kl(images) > INFORMATIVE)} of {run.latents}"
+        settings = [setting(run.hyper[name]) if name in run.hyper else "-" for name in varying]
         table.add_row(run.identity[:8], *settings, str(run.seed), *last, active, flags)
     return table
 

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import jax
+from jax.experimental.compilation_cache import compilation_cache
+
+from sober.files import cache_dir
 
 # What the compiler does better without, on a CPU, for programs of batched products: running small operations side by
 # side while the products already use all cores, and handing products to a library that is slower at these shapes.
@@ -27,6 +30,20 @@ def compiler_options() -> dict[str, Any]:
             jax.jit(lambda: 0, compiler_options={name: value}).lower().compile()
             known[name] = value
     return known
+
+
+def keep_compilations() -> None:
+    """On a GPU, keeps compiled programs in the cache folder, unless JAX has been told of another.
+
+    The compiler picks a GPU's product kernels by timing them, so a second process may pick others, which sum in another
+    order. A kept program is the same program: what resumes is bitwise what was stopped, and starts without compiling.
+    """
+    chosen = getattr(jax.config, "jax_compilation_cache_dir", None)
+    if jax.default_backend() == "cpu" or chosen is not None:
+        return
+    jax.config.update("jax_compilation_cache_dir", str(cache_dir() / "compiled"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    compilation_cache.reset_cache()  # JAX decides once, at its first compilation, whether there is a cache
 
 
 def free_memory() -> int:

@@ -66,16 +66,18 @@ def read_codes(family: Family, run: Run, *, index: Int[np.ndarray, " N"] | None 
     """Codes that `encode` has stored."""
     path = codes_path(family, run, index)
     arrays, about = load_arrays(path)
-    if json.loads(about.get("run", "null")) != run.identity:
+    if about.get("run") != run.identity:
         raise RequestError(f"{path} holds the codes of another run: delete it to make it again")
     factors = family.world.classes(_checked(family.world, index))
-    return Codes(arrays["mean"], arrays["logvar"], factors, family.world.factors)
+    flags = tuple(json.loads(about["flags"]))
+    return Codes(arrays["mean"], arrays["logvar"], factors, family.world.factors, flags)
 
 
 def _compute(
     family: Family, runs: Sequence[Run], pictures: Int[np.ndarray, " N"], index: Any, progress: Progress
 ) -> None:
-    models = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[family.model(run).autoencoder for run in runs])
+    trained = [family.model(run) for run in runs]
+    models = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[model.autoencoder for model in trained])
     (family.folder / "codes").mkdir(exist_ok=True)
     mean = np.empty((len(runs), len(pictures), runs[0].latents), np.float32)
     logvar = np.empty_like(mean)
@@ -87,8 +89,10 @@ def _compute(
         logvar[:, start : start + len(part)] = logvars[:, : len(part)]
         progress(len(runs) * (start + len(part)), len(runs) * len(pictures))
     for at, run in enumerate(runs):
-        arrays = {"mean": mean[at], "logvar": logvar[at]}
-        save_arrays(codes_path(family, run, index), arrays, {"kind": "sober.codes", "run": json.dumps(run.identity)})
+        finite = np.isfinite(mean[at]).all() and np.isfinite(logvar[at]).all()
+        flags = ["diverged"] * (trained[at].diverged is not None) + ["not_finite"] * (not finite)
+        about = {"kind": "sober.codes", "run": run.identity, "flags": json.dumps(flags)}
+        save_arrays(codes_path(family, run, index), {"mean": mean[at], "logvar": logvar[at]}, about)
 
 
 @functools.cache

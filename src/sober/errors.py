@@ -14,6 +14,11 @@ def listed(names: Iterable[object]) -> str:
     return ", ".join(sorted(str(name) for name in names))
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 model`, `2 models`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def brief(error: Exception) -> str:
     """What went wrong, in one line: the first that the error has."""
     text = getattr(error, "strerror", None) or str(error)

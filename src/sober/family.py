@@ -1,10 +1,10 @@
 """A family on disk: a folder with the runs it holds, the models trained so far, and what is needed to go on.
 
-family.json                 the world and every run: written once, first
-plan.json                   which runs train together, as lists of identities
-cohorts/IDENTITY.safetensors   the latest checkpoint of the cohort that starts with that run, until it is finished
-models/IDENTITY.safetensors    one finished model with its training curves
-codes/IDENTITY.safetensors     its codes for the whole grid, once asked for
+family.json                          the world and every run: written once, first
+plan.json                            which runs train together, as lists of identities
+cohorts/IDENTITY-COUNT.safetensors   the latest checkpoint of a cohort, by its first run and size, until it is done
+models/IDENTITY.safetensors          one finished model with its training curves
+codes/IDENTITY.safetensors           its codes for the whole grid, once asked for; IDENTITY-SAMPLE for a sample
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import jax
 
-from sober.errors import RequestError, listed
+from sober.errors import RequestError, counted, listed
 from sober.files import read_json, writable_folder, write_json
 from sober.methods import METHODS
 from sober.model import Model, load
@@ -140,7 +140,9 @@ class Family:
     def summary(self) -> str:
         """In a few words, for messages: `30 runs of beta_vae on dsprites`."""
         methods = sorted({run.method for run in self.runs})
-        return f"{len(self.runs)} runs of {listed(methods)} on {self.runs[0].world}, {self.runs[0].steps} steps"
+        return (
+            f"{counted(len(self.runs), 'run')} of {listed(methods)} on {self.runs[0].world}, {self.runs[0].steps} steps"
+        )
 
     def varying(self) -> tuple[str, ...]:
         """The hyperparameters in which the runs differ."""

@@ -41,6 +41,12 @@ class Model:
             [np.asarray(v) for _, v in parts]
         )
 
+    def kl(self, images: np.ndarray) -> Float[np.ndarray, " D"]:
+        """What each latent carries about these pictures: KL(q(z|x) || N(0, 1)) in nats, mean over the pictures."""
+        mean, logvar = self.encode(images)
+        with np.errstate(all="ignore"):  # a model that diverged may give anything
+            return np.mean(0.5 * (mean**2 + np.exp(logvar) - 1 - logvar), axis=0)
+
     def decode(self, codes: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N H W C"]:
         """Pictures in [0, 1]: the mean of p(x|z)."""
         codes = np.asarray(codes, np.float32)

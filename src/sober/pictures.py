@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from sober.errors import RequestError
+from sober.errors import RequestError, brief
 from sober.files import replacing
 from sober.model import Model
 from sober.types import Factor
@@ -70,8 +70,8 @@ def traversals(models: Sequence[Model], world: World, path: Path, *, seed: int =
 
 def _panel(axes: Axes, model: Model, images: np.ndarray, *, x: float, top: float) -> None:
     """One model: its title, its reconstructions, and a row for each latent."""
-    mean, logvar = model.encode(images)
-    kl = np.mean(0.5 * (mean**2 + np.exp(logvar) - 1 - logvar), axis=0)  # (D,)
+    mean, _ = model.encode(images)
+    kl = model.kl(images)  # (D,)
     places = _row_places(model.run.latents + 2) + top
     axes.text(x, places[0] - 0.7, _title(model), fontsize=9, color=INK, va="bottom", weight="bold")
     _strip(axes, images[:STEPS], x=x, y=places[0], label="picture")
@@ -140,6 +140,9 @@ def _extent(factor: Factor) -> str:
 
 
 def _save(figure: Figure, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as temporary:
-        figure.savefig(temporary, format="png")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as temporary:
+            figure.savefig(temporary, format="png")
+    except OSError as error:
+        raise RequestError(f"cannot write {path} ({brief(error)}): choose another --out") from error

@@ -17,8 +17,8 @@ import jax
 import numpy as np
 
 from sober.cohort import Carry, Program, program, signature
-from sober.device import free_memory, out_of_memory
-from sober.errors import RequestError
+from sober.device import free_memory, keep_compilations, out_of_memory
+from sober.errors import RequestError, counted
 from sober.family import Family
 from sober.files import load_arrays, locked, read_json, save_arrays, write_json
 from sober.model import Model
@@ -81,6 +81,7 @@ def train(
         raise RequestError(f"cohort must be at least 1, got {cohort}")
     if foreign := [run for run in runs if run.world != world.label]:
         raise RequestError(f"run {foreign[0].identity} is of world {foreign[0].world!r}, not {world.label!r}")
+    keep_compilations()
     family = Family.create(Path(out), world, runs)
     watcher = watcher or Quiet()
     with locked(family.folder), _stop_requests() as stop:
@@ -97,7 +98,7 @@ def train(
             if not fits:  # outside the handler: the error held on to the arrays that did not fit
                 gc.collect()
                 plan.halve(at)
-                watcher.note(f"out of memory: going on with {len(plan.cohorts[at])} models at once")
+                watcher.note(f"out of memory: going on with {counted(len(plan.cohorts[at]), 'model')} at once")
     return family
 
 

@@ -70,6 +70,7 @@ class Codes:
     logvar: Float[np.ndarray, "N D"] | None
     factors: Int[np.ndarray, "N K"]
     about: tuple[Factor, ...]
+    flags: tuple[str, ...] = ()  # what to know before trusting them: `diverged`, `not_finite`
 
     def __post_init__(self) -> None:
         if self.mean.ndim != 2:

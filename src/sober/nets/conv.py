@@ -70,7 +70,8 @@ def _coarse(shape: Shape) -> tuple[int, int]:
 conv = Nets(
     name="conv",
     summary="four 4 x 4 convolutions of stride 2 and a layer of 256, mirrored; picture sides divisible by 16",
-    reference="Locatello et al. (2020): A Sober Look at the Unsupervised Learning of Disentangled Representations",
+    reference="Locatello et al. (2020): A Sober Look at the Unsupervised Learning of Disentangled Representations "
+    "and their Evaluation",
     encoder=ConvEncoder,
     decoder=ConvDecoder,
 )

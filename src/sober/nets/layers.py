@@ -10,7 +10,7 @@ then touches four blocks, one in each corner, so the weights are one (4a, 4b) ma
 `collect` and `spread` are each other's adjoint, `blocks` and `unblocks` too, so the gradients are the same three
 operations again and nothing larger than 4 channels a pixel is ever written. Where the fine side has few channels (the
 pictures themselves) 16a < 4b, and it is cheaper to gather all 16 taps of a coarse pixel: `corners`, adjoint `overlap`.
-A grouped convolution, which is what `vmap` makes of `lax.conv`, is some ten times slower on a GPU.
+A grouped convolution, which is what `vmap` makes of `lax.conv`, is several times slower on a GPU.
 
 Layers work on batches, compute in the type of their input and keep their weights in float32; sums over the batch are
 taken in float32.
