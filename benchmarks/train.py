@@ -125,8 +125,8 @@ def rates(contenders: dict[str, tuple[int, Callable[[int], float]]], seconds: fl
 def table(title: str, world: World, models: Sequence[int], seconds: float, rounds: int) -> None:
     run = grid(world, "beta_vae", {"beta": 4.0}, batch=BATCH)[0]
     program = Program(world, signature(run))
-    each = program.bytes_per_model(program.inputs([run]))
-    print(f"\n### {title}: nets `{run.nets}`, {run.precision}, about {each / 2**20:.0f} MiB a model in training\n")
+    memory = program.memory(program.inputs([run]))
+    print(f"\n### {title}: nets `{run.nets}`, {run.precision}\n")
     print("| what | models | model-steps/s | × one at a time |\n|---|---:|---:|---:|", flush=True)
     single = family_steps(world, 1)
     eager = torch_steps(world) if run.nets == "conv" else None
@@ -138,7 +138,7 @@ def table(title: str, world: World, models: Sequence[int], seconds: float, round
     for count in models:
         if count == 1:
             continue
-        if each * count > 0.8 * free_memory():
+        if memory.shared + memory.each * count > 0.8 * free_memory():
             print(f"| Sober | {count} | does not fit at once | |")
             continue
         rate = rates({"family": (count, family_steps(world, count))}, seconds, rounds)["family"]

@@ -52,7 +52,7 @@ def test_a_family_is_split_into_equal_cohorts(tmp_path):
 def test_a_family_larger_than_memory_is_split_by_itself(tmp_path, monkeypatch):
     runs = small_runs(seeds=6)
     compiled = program(BLOCKS, signature(runs[0]))
-    each = compiled.bytes_per_model(compiled.inputs(runs))
+    each = compiled.memory(compiled.inputs(runs)).each
     monkeypatch.setitem(train.__globals__, "free_memory", lambda: int(each * 2 / 0.8) + 1)
     train(runs, BLOCKS, tmp_path)
     assert [len(cohort) for cohort in plan_of(tmp_path)] == [2, 2, 2]
@@ -66,7 +66,23 @@ def test_the_memory_estimate_covers_what_the_compiler_reserves():
         carry = compiled.init(inputs, BLOCKS.data)
         analysis = compiled.advance.lower(carry, BLOCKS.data, inputs, 3).compile().memory_analysis()
         reserved = analysis.temp_size_in_bytes + analysis.argument_size_in_bytes
-        assert reserved / 4 <= compiled.bytes_per_model(inputs) <= 4 * reserved / 4  # of four models
+        shared, each = compiled.memory(inputs)
+        assert reserved <= shared + 4 * each <= 4 * reserved
+
+
+def test_large_models_take_turns_on_a_cpu_with_the_same_result(tmp_path, monkeypatch):
+    runs = small_runs(seeds=3, steps=50)
+    abreast = train(runs, BLOCKS, tmp_path / "abreast")
+    monkeypatch.setattr(sober.cohort, "IN_TURN_ABOVE", 0)
+    sober.cohort.program.cache_clear()
+    compiled = program(BLOCKS, signature(runs[0]))
+    assert compiled.memory(compiled.inputs(runs)).shared > 0
+    in_turn = train(runs, BLOCKS, tmp_path / "in_turn")
+    sober.cohort.program.cache_clear()
+    images = BLOCKS.sample(0, 64).images
+    for run in runs:
+        ours, theirs = in_turn.model(run).encode(images)[0], abreast.model(run).encode(images)[0]
+        np.testing.assert_allclose(ours, theirs, atol=1e-3)  # other products, other rounding
 
 
 @pytest.fixture

@@ -26,6 +26,8 @@ from sober.nets import NETS
 from sober.types import Run
 from sober.worlds import World
 
+IN_TURN_ABOVE = 2**24  # bytes written in a step: more than a core's share of the cache
+
 
 class Inputs(NamedTuple):
     """What makes each model of a cohort itself."""
@@ -43,6 +45,13 @@ class Carry(NamedTuple):
     diverged: Int[Array, " M"]  # the step at which a model's numbers stopped being finite; -1 while they are
     sums: Terms  # of each term since the last entry of the log, per model
     counts: Int[Array, " M"]  # good steps in those sums
+
+
+class Memory(NamedTuple):
+    """Bytes that training takes: once for a cohort, and for each of its models."""
+
+    shared: int
+    each: int
 
 
 class Signature(NamedTuple):
@@ -98,18 +107,18 @@ class Program:
         """`advance(carry, data, inputs, stop) -> Carry` at step `stop`; the memory of `carry` is reused."""
         return jax.jit(self._advance, donate_argnums=0, compiler_options=compiler_options())
 
-    def bytes_per_model(self, inputs: Inputs) -> int:
-        """About how much memory one model takes in training, rather too much than too little, without compiling.
+    def memory(self, inputs: Inputs) -> Memory:
+        """About how much memory training takes, rather too much than too little, without compiling.
 
-        Twice its state (the old one is kept until the new one is known to be good), and half as much again as the
-        results that a step must write out: products, gathers and rearrangements; the rest mostly fuses into these.
+        A model takes twice its state (the old one is kept until the new one is known to be good), and half as much
+        again as the results that a step must write out, which models that run in turn share.
         """
-        one = jax.tree.map(lambda x: x[:1], inputs)
-        data = self.world.data
+        one, data = jax.tree.map(lambda x: x[:1], inputs), self.world.data
         carry = jax.eval_shape(self._init, one, data)
-        jaxpr = jax.make_jaxpr(self._step)(carry, data, one)
         state = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(carry))
-        return 2 * state + 3 * _written(jaxpr.jaxpr) // 2
+        written = 3 * self._written(carry.state, one, data) // 2
+        in_turn = self._in_turn(carry.state, one, data)
+        return Memory(shared=written, each=2 * state) if in_turn else Memory(shared=0, each=2 * state + written)
 
     def _setup(self, adam: Mapping[str, Array]) -> Setup:
         return Setup(
@@ -145,7 +154,22 @@ class Program:
         )
 
     def _updates(self, state: State, inputs: Inputs, step: Array, data: Any) -> tuple[State, Terms]:
+        if self._in_turn(state, inputs, data):
+            return jax.lax.map(lambda each: self._update_one(each[0], each[1], step, data), (state, inputs))
         return jax.vmap(self._update_one, in_axes=(0, 0, None, None))(state, inputs, step, data)
+
+    def _in_turn(self, state: State, inputs: Inputs, data: Any) -> bool:
+        """Whether models take a step one after the other, still inside the one compiled program.
+
+        On a CPU one model with large pictures keeps every core busy, and its arrays half in the cache; side by side
+        they would only push each other out.
+        """
+        return jax.default_backend() == "cpu" and self._written(state, inputs, data) > IN_TURN_ABOVE
+
+    def _written(self, state: State, inputs: Inputs, data: Any) -> int:
+        """Bytes that one model's step writes out."""
+        one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), (state, inputs))
+        return _written(jax.make_jaxpr(self._update_one)(*one, jnp.int32(0), data).jaxpr)
 
     def _step(self, carry: Carry, data: Any, inputs: Inputs) -> Carry:
         state, terms = self._updates(carry.state, inputs, carry.step, data)
