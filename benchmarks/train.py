@@ -114,7 +114,9 @@ def torch_steps(world: World) -> Callable[[int], float] | None:
 
 def rates(contenders: dict[str, tuple[int, Callable[[int], float]]], seconds: float, rounds: int) -> dict[str, float]:
     """Model-steps a second of each contender (models, steps), measured in turns."""
-    counts = {name: max(1, int(seconds / rounds / steps(1))) for name, (_, steps) in contenders.items()}
+    once = {name: steps(1) for name, (_, steps) in contenders.items()}
+    rounds = max(1, min(rounds, int(seconds / max(once.values()))))  # where a step takes seconds, fewer do
+    counts = {name: max(1, int(seconds / rounds / once[name])) for name in contenders}
     taken: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, (_, steps) in contenders.items():
