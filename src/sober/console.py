@@ -67,7 +67,7 @@ class Bar:
 @contextmanager
 def bar() -> Iterator[Bar]:
     """A progress bar on the terminal; on a file or a pipe, nothing but the notes."""
-    columns = (TextColumn("{task.description}"), BarColumn(16), TaskProgressColumn(), _Speed())
+    columns = (TextColumn("{task.description}"), BarColumn(8), _Speed())  # all of it within 80 columns
     with Progress(*columns, console=console, refresh_per_second=4) as drawn:
         yield Bar(drawn)
 
