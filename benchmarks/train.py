@@ -140,7 +140,7 @@ def table(title: str, world: World, models: Sequence[int], seconds: float, round
     for count in models:
         if count == 1:
             continue
-        if memory.shared + memory.each * count > 0.8 * free_memory():
+        if count > memory.models(free_memory()):
             print(f"| Sober | {count} | does not fit at once | |")
             continue
         rate = rates({"family": (count, family_steps(world, count))}, seconds, rounds)["family"]

@@ -53,6 +53,10 @@ class Memory(NamedTuple):
     shared: int
     each: int
 
+    def models(self, free: int) -> int:
+        """How many models fit into `free` bytes, with a fifth to spare; one is always tried."""
+        return max(1, int((0.8 * free - self.shared) // self.each))
+
 
 class Signature(NamedTuple):
     """What selects a compiled program: runs that agree in it can share a cohort."""

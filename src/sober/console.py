@@ -25,6 +25,7 @@ from rich.text import Text
 
 from sober.errors import counted
 from sober.family import Family
+from sober.model import latent_kl
 from sober.pictures import INFORMATIVE
 from sober.train import Progress as TrainingProgress
 from sober.types import Setting
@@ -94,7 +95,7 @@ def models_table(family: Family) -> Table:
         model = family.model(run)
         last = [_last(model.curves[term]) for term in ("loss", "reconstruction", "kl")]
         flags = "" if model.diverged is None else f"diverged at step {model.diverged}"
-        active = f"{np.sum(model.kl(images) > INFORMATIVE)} of {run.latents}"
+        active = f"{np.sum(latent_kl(*model.encode(images)) > INFORMATIVE)} of {run.latents}"
         settings = [setting(run.hyper[name]) if name in run.hyper else "-" for name in varying]
         table.add_row(run.identity[:8], *settings, str(run.seed), *last, active, flags)
     return table

@@ -119,9 +119,7 @@ def _models_at_once(run: Run, pictures: int) -> int:
 def _checked(world: World, index: Int[np.ndarray, " N"] | None) -> Int[np.ndarray, " N"]:
     if index is None:
         return np.arange(world.size, dtype=np.int32)
-    index = np.asarray(index)
-    if index.ndim != 1 or not len(index) or not np.issubdtype(index.dtype, np.integer):
+    checked = world.checked(index)
+    if checked.ndim != 1 or not len(checked):
         raise RequestError("index must be a list of whole numbers, the pictures to encode")
-    if index.min() < 0 or index.max() >= world.size:
-        raise RequestError(f"index out of range: {world.name} has pictures 0 to {world.size - 1}")
-    return index.astype(np.int32)
+    return checked

@@ -16,6 +16,7 @@ from jaxtyping import Float
 
 from sober.errors import RequestError
 from sober.files import load_arrays, save_arrays
+from sober.methods.method import kl_per_latent
 from sober.nets import NETS, Autoencoder
 from sober.trees import named_arrays, tree_of
 from sober.types import Run
@@ -40,12 +41,6 @@ class Model:
         return np.concatenate([np.asarray(mean) for mean, _ in parts]), np.concatenate(
             [np.asarray(v) for _, v in parts]
         )
-
-    def kl(self, images: np.ndarray) -> Float[np.ndarray, " D"]:
-        """What each latent carries about these pictures: KL(q(z|x) || N(0, 1)) in nats, mean over the pictures."""
-        mean, logvar = self.encode(images)
-        with np.errstate(all="ignore"):  # a model that diverged may give anything
-            return np.mean(0.5 * (mean**2 + np.exp(logvar) - 1 - logvar), axis=0)
 
     def decode(self, codes: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N H W C"]:
         """Pictures in [0, 1]: the mean of p(x|z)."""
@@ -74,6 +69,11 @@ class Model:
         if images.dtype != np.uint8 and not np.issubdtype(images.dtype, np.floating):
             raise RequestError(f"pictures must be bytes 0 to 255 or floats 0 to 1, got {images.dtype}")
         return images
+
+
+def latent_kl(mean: Float[np.ndarray, "N D"], logvar: Float[np.ndarray, "N D"]) -> Float[np.ndarray, " D"]:
+    """What each latent carries: KL(q(z|x) || N(0, 1)) in nats, mean over the pictures."""
+    return np.asarray(jnp.mean(kl_per_latent(jnp.asarray(mean), jnp.asarray(logvar)), axis=0))
 
 
 def load(path: str | Path) -> Model:

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from sober.errors import RequestError, brief
 from sober.files import replacing
-from sober.model import Model
+from sober.model import Model, latent_kl
 from sober.types import Factor
 from sober.worlds import World
 
@@ -70,8 +70,8 @@ def traversals(models: Sequence[Model], world: World, path: Path, *, seed: int =
 
 def _panel(axes: Axes, model: Model, images: np.ndarray, *, x: float, top: float) -> None:
     """One model: its title, its reconstructions, and a row for each latent."""
-    mean, _ = model.encode(images)
-    kl = model.kl(images)  # (D,)
+    mean, logvar = model.encode(images)
+    kl = latent_kl(mean, logvar)  # (D,)
     places = _row_places(model.run.latents + 2) + top
     axes.text(x, places[0] - 0.7, _title(model), fontsize=9, color=INK, va="bottom", weight="bold")
     _strip(axes, images[:STEPS], x=x, y=places[0], label="picture")

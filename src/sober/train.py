@@ -170,8 +170,7 @@ def _of_models(name: str, array: np.ndarray, part: slice) -> np.ndarray:
 
 def _models_that_fit(world: World, runs: Sequence[Run]) -> int:
     compiled = program(world, signature(runs[0]))
-    shared, each = compiled.memory(compiled.inputs(runs[:1]))
-    return max(1, int((free_memory() * 0.8 - shared) // each))
+    return compiled.memory(compiled.inputs(runs[:1])).models(free_memory())
 
 
 class _Clock:

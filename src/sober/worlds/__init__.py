@@ -25,8 +25,8 @@ def world(spec: str) -> World:
         raise RequestError(f"unknown world {name!r}: choose one of {listed(WORLDS)}")
     # A comma begins another option only before NAME=, so that a path may hold commas.
     pairs = dict(option.partition("=")[::2] for option in re.split(r",(?=\w+=)", options) if option)
-    takes = [] if WORLDS[name].__init__ is object.__init__ else list(inspect.signature(WORLDS[name]).parameters)
-    if unknown := pairs.keys() - set(takes):
+    takes = inspect.signature(WORLDS[name]).parameters
+    if unknown := pairs.keys() - takes.keys():
         has = f"it takes {listed(takes)}" if takes else "it takes none"
         raise RequestError(f"world {name!r} has no option {listed(unknown)!r}: {has}")
     return WORLDS[name](**pairs)

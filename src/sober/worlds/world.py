@@ -76,7 +76,7 @@ class World(abc.ABC):
 
     def classes(self, index: Int[np.ndarray, " N"]) -> Int[np.ndarray, "N K"]:
         """The class of every factor for pictures of the grid."""
-        return np.stack(np.unravel_index(self._checked(index), self._sizes), axis=-1).astype(np.int32)
+        return np.stack(np.unravel_index(self.checked(index), self._sizes), axis=-1).astype(np.int32)
 
     def index_of(self, classes: Int[np.ndarray, "N K"]) -> Int[np.ndarray, " N"]:
         """The pictures with these factor classes: the inverse of `classes`."""
@@ -87,7 +87,7 @@ class World(abc.ABC):
 
     def render(self, index: Int[np.ndarray, " N"]) -> UInt8[np.ndarray, "N H W C"]:
         """Any pictures of the grid as bytes, 0 to 255; a single index gives a single picture."""
-        checked = self._checked(index)
+        checked = self.checked(index)
         images = np.asarray(self._bytes(self.data, np.atleast_1d(checked), jax.random.key(0)))
         return images if checked.ndim else images[0]
 
@@ -107,7 +107,8 @@ class World(abc.ABC):
     def _sizes(self) -> tuple[int, ...]:
         return tuple(factor.size for factor in self.factors)
 
-    def _checked(self, index: Int[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:
+    def checked(self, index: Int[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:
+        """`index` as whole numbers, or an error where the grid has no such pictures."""
         index = np.asarray(index)
         if index.size and not np.issubdtype(index.dtype, np.integer):
             raise RequestError(f"an index is a whole number, got {index.dtype}")
