@@ -19,6 +19,7 @@ taken in float32.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -144,19 +145,31 @@ def _add_bias_backward(bias: Array, g: Array) -> tuple[Array, Array]:
 add_bias.defvjp(lambda x, bias: (add_bias(x, bias), bias), _add_bias_backward)
 
 
-def blocks(x: Float[Array, "b 2h 2w c"]) -> Float[Array, "b h+1 w+1 4c"]:
-    """Pads by one and cuts into 2 x 2 blocks."""
+def _blocks(x: Array) -> Array:
     b, h, w, c = x.shape
-    x = jnp.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
-    x = x.reshape(b, h // 2 + 1, 2, w // 2 + 1, 2, c).transpose(0, 1, 3, 2, 4, 5)
-    return x.reshape(b, h // 2 + 1, w // 2 + 1, 4 * c)
+
+    def cut(x: Array) -> Array:
+        x = jnp.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
+        return x.reshape(b * (h // 2 + 1), 2, w // 2 + 1, 2 * c).transpose(0, 2, 1, 3)
+
+    return _written(cut, x).reshape(b, h // 2 + 1, w // 2 + 1, 4 * c)
 
 
-def unblocks(x: Float[Array, "b h+1 w+1 4c"]) -> Float[Array, "b 2h 2w c"]:
-    """Lays 2 x 2 blocks side by side and crops by one: the adjoint of `blocks`."""
+def _unblocks(x: Array) -> Array:
     b, h, w, c = x.shape
-    x = x.reshape(b, h, w, 2, 2, c // 4).transpose(0, 1, 3, 2, 4, 5)
+    x = x.reshape(b * h, w, 2, c // 2).transpose(0, 2, 1, 3)
     return x.reshape(b, 2 * h, 2 * w, c // 4)[:, 1:-1, 1:-1]
+
+
+def _written(f: Callable[[Array], Array], x: Array) -> Array:
+    """f(x), which a CPU writes as it stands.
+
+    Left to itself, its compiler folds a reshape that follows into the loop that writes, and asks of every single number
+    whether it is padding: five times slower. It does not look past a choice.
+    """
+    if jax.default_backend() != "cpu":
+        return f(x)
+    return jax.lax.cond(jax.lax.optimization_barrier(True), f, lambda x: -f(-x), x)
 
 
 def _collect(x: Array) -> Array:
@@ -165,8 +178,13 @@ def _collect(x: Array) -> Array:
 
 
 def _spread(x: Array) -> Array:
-    x = jnp.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
-    return jnp.concatenate([x[:, 1:, 1:], x[:, 1:, :-1], x[:, :-1, 1:], x[:, :-1, :-1]], axis=-1)
+    b, h, w, c = x.shape
+
+    def copies(x: Array) -> Array:
+        x = jnp.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
+        return jnp.stack([x[:, 1:, 1:], x[:, 1:, :-1], x[:, :-1, 1:], x[:, :-1, :-1]], axis=3)
+
+    return _written(copies, x).reshape(b, h + 1, w + 1, 4 * c)
 
 
 def _corners(x: Array) -> Array:
@@ -179,6 +197,18 @@ def _overlap(x: Array) -> Array:
 
 
 # Autodiff would turn each slice into a padded copy of its own; the adjoint pairs say what is meant.
+@jax.custom_vjp
+def blocks(x: Float[Array, "b 2h 2w c"]) -> Float[Array, "b h+1 w+1 4c"]:
+    """Pads by one and cuts into 2 x 2 blocks."""
+    return _blocks(x)
+
+
+@jax.custom_vjp
+def unblocks(x: Float[Array, "b h+1 w+1 4c"]) -> Float[Array, "b 2h 2w c"]:
+    """Lays 2 x 2 blocks side by side and crops by one."""
+    return _unblocks(x)
+
+
 @jax.custom_vjp
 def collect(x: Float[Array, "b h+1 w+1 4c"]) -> Float[Array, "b h w c"]:
     """Each pixel is the sum of what its four blocks hold for it."""
@@ -203,6 +233,8 @@ def overlap(x: Float[Array, "b h w 4c"]) -> Float[Array, "b h+1 w+1 c"]:
     return _overlap(x)
 
 
+blocks.defvjp(lambda x: (_blocks(x), None), lambda _, g: (_unblocks(g),))
+unblocks.defvjp(lambda x: (_unblocks(x), None), lambda _, g: (_blocks(g),))
 collect.defvjp(lambda x: (_collect(x), None), lambda _, g: (_spread(g),))
 spread.defvjp(lambda x: (_spread(x), None), lambda _, g: (_collect(g),))
 corners.defvjp(lambda x: (_corners(x), None), lambda _, g: (_overlap(g),))
