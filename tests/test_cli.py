@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from sober.cli import app, main, parse_sweep
 from sober.errors import RequestError
 from sober.family import Family
+from sober.metrics import METRICS
 
 SMALL = ["--steps", "20", "--latents", "3", "--batch", "16"]
 
@@ -177,3 +179,78 @@ def test_uninformative_latents_are_greyed(tmp_path):
     picture = matplotlib.image.imread(tmp_path / "crushed.png")[..., 0]
     lower = picture[picture.shape[0] // 2 : -80, 300:-100]
     assert lower.min() > 0.5, "rows of latents hold no black"
+
+
+@pytest.fixture
+def npz(tmp_path):
+    factors = np.stack(np.unravel_index(np.arange(60), (3, 4, 5)), axis=1)
+    path = tmp_path / "codes.npz"
+    np.savez(path, codes=factors + 0.5, factors=factors, names=["a", "b", "c"], kinds=["categorical"] * 3)
+    return path
+
+
+def test_score_prints_one_json_object(npz, capsys):
+    assert run("score", npz, "--metrics", "mig,modularity,mi/sap", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["mig"] == pytest.approx(1.0)
+    assert set(found) == {"mig", "modularity", "mi/sap"}
+
+
+def test_score_says_what_to_know(npz, tmp_path, capsys):
+    arrays = dict(np.load(npz))
+    np.savez(tmp_path / "dead.npz", **{**arrays, "codes": 0 * arrays["codes"]})
+    assert run("score", tmp_path / "dead.npz", "--metrics", "mig", "--json") == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out) == {"mig": 0.0}
+    assert "mig: collapsed" in shown.err
+    assert run("score", tmp_path / "dead.npz", "--metrics", "mig") == 0
+    assert "no latent carries anything" in capsys.readouterr().out
+
+
+def test_score_with_everything_behind_it(npz, capsys):
+    assert run("score", npz, "--metrics", "mig", "--json", "--full", "--repeats", 3) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["scores"]["mig"] == pytest.approx(1.0)
+    assert found["errors"]["mig"] == 0
+    assert found["factors"] == ["a", "b", "c"]
+    assert np.array(found["parts"]["mig"]["mutual_information"]).shape == (3, 3)
+    assert found["settings"]["mig"]["bins"] == 20
+
+
+def test_score_of_every_model_of_a_family(tmp_path, capsys):
+    train_small(tmp_path / "family")
+    capsys.readouterr()
+    assert run("score", tmp_path / "family", "--metrics", "mig,irs", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found) == {each.identity for each in Family.open(tmp_path / "family").runs}
+
+
+@pytest.mark.parametrize(
+    ("arrays", "says"),
+    [
+        ({"factors": np.zeros((5, 1))}, "no array 'codes'"),
+        ({"codes": np.zeros((5, 2)), "factors": np.zeros((4, 1))}, "codes has 5 rows and factors 4"),
+        ({"codes": np.full((5, 2), np.nan), "factors": np.zeros((5, 1))}, "not finite"),
+    ],
+)
+def test_score_refuses_what_it_cannot_measure(arrays, says, tmp_path, capsys):
+    np.savez(tmp_path / "codes.npz", **arrays)
+    assert run("score", tmp_path / "codes.npz") == 2
+    assert says in capsys.readouterr().err
+
+
+def test_score_unpickles_nothing(tmp_path, capsys):
+    np.savez(tmp_path / "objects.npz", codes=np.array([{}], dtype=object))
+    (tmp_path / "text.npz").write_text("no zip")
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    for name in ("objects.npz", "text.npz", "missing.npz", "one.npy"):
+        assert run("score", tmp_path / name) == 2, name
+        assert name in capsys.readouterr().err
+
+
+def test_metrics_lists_every_metric(capsys):
+    assert run("metrics") == 0
+    shown = capsys.readouterr().out
+    for name, metric in METRICS.items():
+        assert name in shown
+        assert metric.reference[:20] in shown

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
-from sober import methods, nets, worlds
+from sober import methods, metrics, nets, worlds
 from sober.encode import encode
 from sober.errors import RequestError
 from sober.family import Family, grid
+from sober.metrics import Scores, score
 from sober.model import Model, load
 from sober.train import train
 from sober.types import Adam, Codes, Factor, Run, Score
@@ -27,12 +28,15 @@ __all__ = [
     "RequestError",
     "Run",
     "Score",
+    "Scores",
     "World",
     "encode",
     "grid",
     "load",
     "methods",
+    "metrics",
     "nets",
+    "score",
     "train",
     "world",
     "worlds",

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from cyclopts import App, CycloptsError, Parameter
+from rich.padding import Padding
 from rich.table import Table
 
-from sober.console import bar, console, counting, errors, models_table, setting
+from sober.console import bar, console, counting, errors, family_scores_table, models_table, scores_table, setting
 from sober.demo import demo as run_demo
 from sober.encode import codes_path, encode
 from sober.errors import RequestError, counted, listed
 from sober.family import Family, grid
+from sober.files import read_npz
 from sober.methods import METHODS
+from sober.metrics import FLAGS, METRICS, Scores, score, score_many
 from sober.nets import NETS
 from sober.pictures import contact_sheet, traversals
 from sober.train import Stopped, train
@@ -203,6 +208,117 @@ def encode_command(family_folder: Annotated[Path, _DIR], /, *, sample: int | Non
 
 
 @app.command
+def metrics() -> None:
+    """List the metrics: what each asks, its scores with their range and direction, its settings and its paper.
+
+    Example: `sober metrics`
+    """
+    for name, metric in METRICS.items():
+        console.print(f"[bold]{name}[/]  {metric.summary}")
+        for each, meaning in metric.scores.items():
+            _indented(f"[cyan]{each}[/]  {meaning.summary} [dim]({meaning})[/]")
+        _indented(f"[dim]settings[/]  {_settings(metric.settings)}")
+        for preset, changes in metric.presets.items():
+            _indented(f"[dim]preset {preset}[/]  {_settings(changes)}")
+        _indented(f"[dim]{metric.reference}[/]\n")
+
+
+@app.command(name="score")
+def score_command(
+    source: Annotated[Path, Parameter(name="FILE", help="An npz file, or a family's folder.")],
+    /,
+    *,
+    metrics: str | None = None,
+    preset: str = "study",
+    seed: int = 0,
+    repeats: int = 1,
+    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    full: Annotated[bool, Parameter(negative=())] = False,
+) -> None:
+    """Measure how disentangled a representation is, from arrays in an npz file or for each model of a family.
+
+    The file has `codes` (N, D) and `factors` (N, K), and if there are any `logvar` (N, D), `names` (K) and `kinds` (K).
+    Without factors, what needs no labels is measured.
+
+    Examples: `sober score codes.npz` · `sober score codes.npz --metrics mig,dci --json` · `sober score runs/blocks`
+
+    Parameters
+    ----------
+    metrics
+        Metrics or single scores, separated by commas, as `sober metrics` lists them; all by default.
+    preset
+        study (Locatello et al. 2020), paper (each metric's own), or another that a metric has.
+    seed
+        Of the rows drawn.
+    repeats
+        How often to draw; more than once gives means and standard errors.
+    as_json
+        Print one JSON object, score names to numbers; flags go to the error output.
+    full
+        With --json: an object with scores, flags, standard errors, settings, seconds and the arrays behind them.
+    """
+    asked = metrics.split(",") if metrics else None
+    if source.is_dir():
+        family = Family.open(source)
+        settings: dict[str, Any] = {"metrics": asked, "preset": preset, "seed": seed, "repeats": repeats}
+        runs, found = family.finished, {}
+        with counting("scoring") as progress:
+            models = (codes for _, codes in encode(family, runs))
+            for run, scores in zip(runs, score_many(models, **settings), strict=True):
+                found[run.identity] = scores
+                progress(len(found), len(runs))
+        if as_json:
+            print(json_text({name: plain(scores, full) for name, scores in found.items()}))
+        else:
+            console.print(family_scores_table(family, found))
+        return
+    arrays = read_npz(source)
+    if "codes" not in arrays:
+        raise RequestError(f"{source} has no array 'codes': it has {listed(arrays) or 'none'}")
+    about = {name: arrays[name].astype(str).tolist() for name in ("names", "kinds") if name in arrays}
+    scores = score(
+        arrays["codes"],
+        arrays.get("factors"),
+        logvar=arrays.get("logvar"),
+        metrics=asked,
+        preset=preset,
+        seed=seed,
+        repeats=repeats,
+        **about,
+    )
+    if as_json:
+        for name, flags in scores.flags.items() if not full else ():
+            for flag in flags:
+                errors.print(f"{name}: {flag}: {FLAGS[flag]}", style="yellow", soft_wrap=True, markup=False)
+        print(json_text(plain(scores, full)))
+    else:
+        console.print(scores_table(scores))
+        for flag in sorted({flag for flags in scores.flags.values() for flag in flags}):
+            console.print(f"[yellow]{flag}[/]  {FLAGS[flag]}", soft_wrap=True)
+
+
+def _indented(text: str) -> None:
+    console.print(Padding(text, (0, 0, 0, 4)))
+
+
+def _settings(settings: Mapping[str, Setting]) -> str:
+    return " ".join(f"{name}={setting(value)}" for name, value in settings.items())
+
+
+def plain(scores: Scores, full: bool) -> dict[str, Any]:
+    """Scores as JSON can hold them."""
+    if not full:
+        return dict(scores)
+    parts = {metric: {name: part.tolist() for name, part in of.items()} for metric, of in scores.parts.items()}
+    about = {"flags": scores.flags, "errors": scores.errors, "settings": scores.settings, "seconds": scores.seconds}
+    return {"scores": dict(scores), **about, "factors": scores.factors, "parts": parts}
+
+
+def json_text(value: Any) -> str:
+    return json.dumps(value, indent=1, allow_nan=False)
+
+
+@app.command
 def traverse(
     family_folder: Annotated[Path, _DIR],
     /,
@@ -289,6 +405,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Stopped as stopped:
         errors.print(f"sober: {stopped}", style="yellow", soft_wrap=True, markup=False)
         sys.exit(130)
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nor may the last flush complain
+        sys.exit(1)
     except KeyboardInterrupt:
         errors.print("sober: interrupted", style="yellow")
         sys.exit(130)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import numpy as np
@@ -25,6 +25,7 @@ from rich.text import Text
 
 from sober.errors import counted
 from sober.family import Family
+from sober.metrics import METRICS, Scores
 from sober.model import latent_kl
 from sober.pictures import INFORMATIVE
 from sober.train import Progress as TrainingProgress
@@ -98,6 +99,43 @@ def models_table(family: Family) -> Table:
         active = f"{np.sum(latent_kl(*model.encode(images)) > INFORMATIVE)} of {run.latents}"
         settings = [setting(run.hyper[name]) if name in run.hyper else "-" for name in varying]
         table.add_row(run.identity[:8], *settings, str(run.seed), *last, active, flags)
+    return table
+
+
+def scores_table(scores: Scores) -> Table:
+    """One representation: every score beside its range."""
+    table = Table(box=None, header_style="dim")
+    for column in ("score", "value", *(["±"] if scores.errors else []), "from", "to", "better", "flags"):
+        table.add_column(column, justify="left" if column in ("score", "better", "flags") else "right", no_wrap=True)
+    for metric in METRICS.values():
+        for name, meaning in metric.scores.items():
+            if name in scores:
+                error = [f"{scores.errors[name]:.4f}"] if scores.errors else []
+                ends = [f"{end:g}" if math.isfinite(end) else "∞" for end in (meaning.low, meaning.high)]
+                better = "" if meaning.better == "neither" else meaning.better
+                flags = f"[yellow]{' '.join(scores.flags[name])}[/]"
+                table.add_row(f"[bold]{name}[/]", f"{scores[name]:.4f}", *error, *ends, better, flags)
+    return table
+
+
+def family_scores_table(family: Family, found: Mapping[str, Scores]) -> Table:
+    """Every model of a family in a row, its main scores in columns."""
+    shown = [name for metric in METRICS.values() for name in metric.scores if "/" not in name]
+    columns = [name for name in shown if any(name in scores for scores in found.values())]
+    varying = family.varying()
+    table = Table(title=family.summary(), title_justify="left", title_style="bold", box=None, header_style="dim")
+    table.add_column("run", style="cyan", no_wrap=True)
+    for name in (*varying, "seed"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in columns:
+        table.add_column(name.replace("_", " "), justify="right", overflow="fold")
+    table.add_column("", style="yellow")
+    for run in family.runs:
+        if run.identity in found:
+            scores = found[run.identity]
+            settings = [setting(run.hyper[name]) if name in run.hyper else "-" for name in varying]
+            flags = " ".join(sorted({flag for flags in scores.flags.values() for flag in flags}))
+            table.add_row(run.identity[:8], *settings, str(run.seed), *(f"{scores[n]:.3f}" for n in columns), flags)
     return table
 
 

@@ -14,6 +14,8 @@ import json
 import os
 import socket
 import uuid
+import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -91,6 +93,20 @@ def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     if expected != _checksum(arrays, metadata):
         raise RequestError(f"{path} is damaged (its checksum does not match): delete it to make it again")
     return arrays, metadata
+
+
+def read_npz(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an npz file that anyone may have made; one that holds pickled objects is refused."""
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            raise RequestError(f"{path} holds one array: save several by name, numpy.savez(path, codes=…, factors=…)")
+        with loaded:
+            return {name: loaded[name] for name in loaded.files}
+    except RequestError:
+        raise
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise RequestError(f"{path} cannot be read as an npz file ({brief(error)})") from error
 
 
 def _checksum(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> str:

@@ -68,7 +68,7 @@ class Codes:
 
     mean: Float[np.ndarray, "N D"]
     logvar: Float[np.ndarray, "N D"] | None
-    factors: Int[np.ndarray, "N K"]
+    factors: Int[np.ndarray, "N K"] | Float[np.ndarray, "N K"]  # classes from 0; real numbers where continuous
     about: tuple[Factor, ...]
     flags: tuple[str, ...] = ()  # what to know before trusting them: `diverged`, `not_finite`
 

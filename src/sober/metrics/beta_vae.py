@@ -1,0 +1,41 @@
+"""BetaVAE score (Higgins et al. 2017): can a linear classifier tell which factor was held fixed?
+
+Each point is the mean over 64 pairs of |difference of codes|, where the two rows of a pair share the value of one
+factor; the score is the test accuracy of a multinomial logistic regression that names the factor.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sober.metrics.discrete import discretised
+from sober.metrics.interventions import differences, draw_pairs, shortages
+from sober.metrics.linear import multinomial
+from sober.metrics.metric import Meaning, Measured, Metric
+from sober.metrics.rows import TEST, TRAIN
+from sober.types import Codes
+
+LARGEST = 1e6  # features beyond it are scaled down to it: the penalty is nothing there, and rounding is not
+
+
+def measure(codes: Codes, *, seed: int, train: int, test: int, batch: int) -> Measured:
+    classes = discretised(codes)
+    drawn, mates = draw_pairs(classes, train + test, batch, np.random.default_rng([seed, 1]))
+    features = differences(codes.mean, drawn.rows, mates)
+    features /= np.maximum(features.max(axis=0) / LARGEST, 1.0)
+    learned = multinomial(features[:train], drawn.factor[:train])
+    right = learned.predict(features[train:]) == drawn.factor[train:]
+    flags = shortages(codes, 2) + ["one_factor"] * (len(codes.about) == 1) + ["collapsed"] * (not features.any())
+    shares = np.array([right[drawn.factor[train:] == k].mean() if k in drawn.factor[train:] else 0.0
+                       for k in range(len(codes.about))])  # fmt: skip
+    return Measured({"beta_vae": float(right.mean())}, tuple(flags), {"beta_vae_per_factor": shares})
+
+
+beta_vae = Metric(
+    name="beta_vae",
+    summary="can a linear classifier tell which factor was held fixed?",
+    reference="Higgins et al. (2017) beta-VAE, Learning Basic Visual Concepts with a Constrained Variational Framework",
+    scores={"beta_vae": Meaning("accuracy with which the fixed factor is named from differences; chance is 1/K")},
+    measure=measure,
+    settings={"train": TRAIN, "test": TEST, "batch": 64},
+)

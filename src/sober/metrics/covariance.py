@@ -1,0 +1,44 @@
+"""The covariance of latents: of the encoder's means, and of samples from its distributions."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+
+from sober.metrics.metric import remembered
+from sober.metrics.rows import sample
+from sober.types import Codes
+
+LEAST = 1e-12  # eigenvalues of a correlation matrix below this are taken as this
+
+
+@remembered
+def covariances(codes: Codes, samples: int, seed: int) -> dict[str, Float[np.ndarray, "D D"]]:
+    """Of the `means`; and where there are log-variances of `samples`, whose noise adds its mean variance to the
+    diagonal.
+
+    That is the covariance that samples have on average, so none need be drawn.
+    """
+    drawn = sample(codes, samples, seed)
+    mean = np.asarray(drawn.mean, float)
+    mean = mean - mean.mean(axis=0)
+    mean[:, np.ptp(drawn.mean, axis=0) == 0] = 0.0
+    of_means = mean.T @ mean / max(len(mean) - 1, 1)
+    if drawn.logvar is None:
+        return {"means": of_means}
+    noise = np.exp(np.minimum(np.asarray(drawn.logvar, float), 230.0)).mean(axis=0)  # e^230 is 10^100
+    return {"means": of_means, "samples": of_means + np.diag(noise)}
+
+
+def spectrum(covariance: Float[np.ndarray, "D D"]) -> tuple[Float[np.ndarray, " d"], bool]:
+    """Eigenvalues of the correlation matrix of the latents that vary, none below LEAST, and whether any had been.
+
+    The second is also true where a latent does not vary: that one is independent of all others and has no eigenvalue.
+    """
+    spread = np.sqrt(np.diag(covariance))
+    alive = spread > 0
+    if not alive.any():
+        return np.ones(0), True
+    correlation = covariance[np.ix_(alive, alive)] / np.outer(spread[alive], spread[alive])
+    values = np.linalg.eigvalsh(correlation)
+    return np.maximum(values, LEAST), bool((values < LEAST).any() or not alive.all())

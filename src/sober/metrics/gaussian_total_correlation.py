@@ -1,0 +1,44 @@
+"""Total correlation of a Gaussian with the latents' covariance (Locatello et al. 2020): are latents independent?
+
+    TC = ½ (Σ_j log Σ_jj - log det Σ)  =  -½ log det of the correlation matrix
+
+in nats; of the encoder's means, and where log-variances are given also of samples. No labels are needed.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sober.metrics.covariance import covariances, spectrum
+from sober.metrics.metric import Meaning, Measured, Metric
+from sober.metrics.rows import TRAIN
+from sober.types import Codes
+
+
+def measure(codes: Codes, *, seed: int, samples: int) -> Measured:
+    values, flags = {}, set()
+    names = {"means": "gaussian_total_correlation", "samples": "gaussian_total_correlation_sampled"}
+    for of, covariance in covariances(codes, samples, seed).items():
+        eigenvalues, singular = spectrum(covariance)
+        values[names[of]] = max(0.0, float(-0.5 * np.log(eigenvalues).sum()))
+        flags |= {"singular"} if singular else set()
+        flags |= {"collapsed"} if not np.diag(covariance).any() else set()
+    return Measured(
+        values, tuple(flags), {f"covariance_{of}": c for of, c in covariances(codes, samples, seed).items()}
+    )
+
+
+gaussian_total_correlation = Metric(
+    name="gaussian_total_correlation",
+    summary="are latents independent of each other? (as far as covariances tell)",
+    reference="Locatello et al. (2020) A Sober Look at the Unsupervised Learning of Disentangled Representations",
+    scores={
+        "gaussian_total_correlation": Meaning("total correlation of the means, as if Gaussian", 0, math.inf, "lower"),
+        "gaussian_total_correlation_sampled": Meaning("the same of samples from q(z|x)", 0, math.inf, "lower"),
+    },
+    measure=measure,
+    settings={"samples": TRAIN},
+    supervised=False,
+)

@@ -1,0 +1,93 @@
+"""Rows drawn with one factor held fixed, for metrics that ask what such an intervention leaves alone.
+
+A complete grid is not needed: rows with the same value of a factor are found among those there are. On a grid this is
+the papers' own draw; on a labelled sample the other factors vary as they do in the data.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from sober.metrics.discrete import discretised, has_continuous
+from sober.metrics.metric import remembered
+from sober.metrics.rows import Groups
+from sober.types import Codes
+
+CHUNK = 2**15  # rows looked up at once: some megabytes, which stay in the cache
+
+
+class Drawn(NamedTuple):
+    """For each of P points the factor held fixed, and the rows."""
+
+    factor: Int[np.ndarray, " P"]
+    rows: Int[np.ndarray, "P B"]
+
+
+@remembered
+def groups(codes: Codes) -> tuple[Groups, ...]:
+    """Rows that share a value, for each factor."""
+    return tuple(Groups.of(column) for column in codes.factors.T)
+
+
+def draw_factors(codes: Codes, points: int, rng: np.random.Generator) -> Int[np.ndarray, " P"]:
+    """The factor to hold fixed for each point, each as likely."""
+    return rng.integers(len(codes.about), size=points)
+
+
+def draw_fixed(codes: Codes, points: int, batch: int, rng: np.random.Generator) -> Drawn:
+    """Batches of rows that share the value of one factor, a value being as likely as it is among the rows."""
+    factor = draw_factors(codes, points, rng)
+    start = rng.integers(len(codes.mean), size=points)
+    rows = np.empty((points, batch), np.int64)
+    for k, group in enumerate(groups(codes)):
+        at = np.flatnonzero(factor == k)
+        label = codes.factors[start[at], k]
+        rows[at] = group.draw(np.broadcast_to(label[:, None], (len(at), batch)), rng.random((len(at), batch)))
+    return Drawn(factor, rows)
+
+
+def draw_pairs(codes: Codes, points: int, batch: int, rng: np.random.Generator) -> tuple[Drawn, Int[np.ndarray, "P B"]]:
+    """Batches of rows, and for each row another that shares the value of the point's factor."""
+    factor = draw_factors(codes, points, rng)
+    first = rng.integers(len(codes.mean), size=(points, batch))
+    second = np.empty_like(first)
+    for k, group in enumerate(groups(codes)):
+        at = np.flatnonzero(factor == k)
+        second[at] = group.draw(codes.factors[first[at], k], rng.random((len(at), batch)))
+    return Drawn(factor, first), second
+
+
+def variances(mean: Float[np.ndarray, "N D"], rows: Int[np.ndarray, "P B"]) -> Float[np.ndarray, "P D"]:
+    """The variance of each latent within each batch of rows."""
+    out = np.empty((len(rows), mean.shape[1]))
+    for at in _chunks(rows):
+        values = mean.take(rows[at].T, axis=0).astype(float)  # (B, P, D): sums over the first axis add whole slabs
+        values -= values.mean(axis=0)
+        out[at] = np.einsum("bpd,bpd->pd", values, values) / max(rows.shape[1] - 1, 1)
+    return out
+
+
+def differences(
+    mean: Float[np.ndarray, "N D"], first: Int[np.ndarray, "P B"], second: Int[np.ndarray, "P B"]
+) -> Float[np.ndarray, "P D"]:
+    """The mean over a batch of pairs of |difference| in each latent."""
+    out = np.empty((len(first), mean.shape[1]))
+    for at in _chunks(first):
+        values = mean.take(first[at].T, axis=0).astype(float)
+        values -= mean.take(second[at].T, axis=0)
+        np.abs(values, out=values).mean(axis=0, out=out[at])
+    return out
+
+
+def _chunks(rows: Int[np.ndarray, "P B"]) -> list[slice]:
+    points = max(1, CHUNK // rows.shape[1])
+    return [slice(at, at + points) for at in range(0, len(rows), points)]
+
+
+def shortages(codes: Codes, batch: int) -> list[str]:
+    """Flags that say where rows with a shared value are too few: for pairs (batch 2), or for a whole batch."""
+    short = any(bool((group.size < batch).any()) for group in groups(discretised(codes)))
+    return [("singletons" if batch == 2 else "few_rows")] * short + ["binned_factor"] * has_continuous(codes)

@@ -1,0 +1,515 @@
+"""Linear classifiers at their exact optimum, for metrics that fit hundreds of small ones on every representation.
+
+Logistic regressions are fitted by Newton's method, all classes at once. The rows are first centred, which the free
+intercept takes up, and turned to the axes of their covariance, which leaves the L2 penalty as it was: what remains is
+well scaled even where columns are constant, copies of each other or of very different size. Support vector machines on
+one feature need only sums over stretches of the sorted feature, so that no step of their fit looks at the rows.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import threadpoolctl
+from jaxtyping import Float, Int
+
+from sober.errors import RequestError
+
+CHUNK = 2**16  # numbers in one temporary array: a few of them fit in the cache of a core
+KEPT = 2**23  # numbers in the products of columns up to which they are kept from step to step
+DENSE_SIGMOID = 24  # unknowns of one class up to which its Hessian is formed; beyond, conjugate gradients are faster
+DENSE_SOFTMAX = 500  # unknowns of all classes together, likewise
+PRECISION = 1e-7  # of logits: steps shorter than this are the last; what is left after one is far less
+MOST = 200  # steps; 5 to 15 are usual
+FLAT = 1e-300  # a weight that does not count, and by which one cannot divide
+
+
+class Linear(NamedTuple):
+    """A linear score for each class."""
+
+    weight: Float[np.ndarray, "D C"]
+    intercept: Float[np.ndarray, " C"]
+    classes: Int[np.ndarray, " C"]
+
+    def scores(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N C"]:
+        """Decision values: the logits of the classes."""
+        return np.asarray(x, np.float64) @ self.weight + self.intercept
+
+    def predict(self, x: Float[np.ndarray, "N D"]) -> Int[np.ndarray, " N"]:
+        """The class with the highest score, the first of equals."""
+        return self.classes[np.argmax(self.scores(x), axis=1)]
+
+
+def one_vs_rest(x: Float[np.ndarray, "N D"], y: Int[np.ndarray, " N"]) -> Linear:
+    """Logistic regressions of each class against all others: the minimum of ½‖w‖² + Σ log-loss, intercept free.
+
+    LogisticRegression of scikit-learn was this in the years of the Sober Look study (Locatello et al. 2019). A class
+    that every row has leaves nothing to learn: its scores are 0.
+    """
+    return _fitted(_Sigmoid, x, y)
+
+
+def multinomial(x: Float[np.ndarray, "N D"], y: Int[np.ndarray, " N"]) -> Linear:
+    """Softmax regression: the minimum of ½‖W‖² + Σ log-loss; intercepts are free and add up to 0.
+
+    LogisticRegression of scikit-learn is this today. As there, two classes share one penalised weight; their scores
+    are minus and plus a half of its own. A single class leaves nothing to learn: its scores are 0.
+    """
+    if len(np.unique(y)) <= 2:
+        model = _fitted(_Sigmoid, x, y)
+        return model._replace(weight=model.weight / 2, intercept=model.intercept / 2)
+    model = _fitted(_Softmax, x, y)
+    return model._replace(intercept=model.intercept - model.intercept.mean())
+
+
+def softmax(scores: Float[np.ndarray, "N C"]) -> Float[np.ndarray, "N C"]:
+    """Probabilities of the classes from the scores of `multinomial`."""
+    odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return odds / odds.sum(axis=1, keepdims=True)
+
+
+def auc(
+    scores: Float[np.ndarray, "N C"], y: Int[np.ndarray, " N"], classes: Int[np.ndarray, " C"]
+) -> Float[np.ndarray, " C"]:
+    """Area under the ROC curve of each class: how often its rows score higher than the others, ties counted half.
+
+    NaN for a class that no row has, or every row.
+    """
+    areas = np.full(len(classes), np.nan)
+    for at, label in enumerate(classes):
+        own = scores[y == label, at]
+        pairs = len(own) * (len(scores) - len(own))
+        if pairs:
+            ordered = np.sort(scores[:, at])
+            lower, upto = (np.searchsorted(ordered, own, side).sum() for side in ("left", "right"))
+            # Their mean counts ties half. Among themselves, rows of the class win a half of len(own)² comparisons.
+            areas[at] = (lower + upto - len(own) ** 2) / (2 * pairs)
+    return areas
+
+
+def svm_accuracy(
+    x_train: Float[np.ndarray, "N D"],
+    y_train: Int[np.ndarray, "N *K"],
+    x_test: Float[np.ndarray, "M D"],
+    y_test: Int[np.ndarray, "M *K"],
+    *,
+    C: float = 0.01,
+    balanced: bool = True,
+) -> Float[np.ndarray, "D *K"]:
+    """Test accuracy of a linear support vector machine on each feature alone, the scores of SAP (Kumar et al. 2018).
+
+    The machine is LinearSVC of scikit-learn: each class against the rest, at the minimum of
+    ½(w² + b²) + Σ Cᵢ max(0, 1 − sᵢ(w xᵢ + b))². `balanced` multiplies C by the inverse frequency of the class: for all
+    rows where there are two classes; where there are more, for rows of the class but not for the rest. With K columns
+    of labels there is an accuracy for each feature and column. Classes that were not trained on count as wrong.
+    """
+    x_train, y_train = _checked(x_train, y_train)
+    x_test, y_test = _checked(x_test, y_test)
+    sides = _sides(y_train.reshape(len(y_train), -1), C, balanced)
+    truth = y_test.reshape(len(y_test), -1).T  # (K, M)
+    accuracy = np.empty((x_train.shape[1], len(truth)))
+    for feature, (train, test) in enumerate(zip(x_train.T, x_test.T, strict=True)):
+        weight, intercept = _hinge(train, sides)
+        for column, (classes, span) in enumerate(zip(sides.classes, sides.spans, strict=True)):
+            values = np.multiply.outer(weight[span], test) + intercept[span, None]  # (C, M)
+            accuracy[feature, column] = np.mean(classes[np.argmax(values, axis=0)] == truth[column])
+    return accuracy.reshape(-1, *y_train.shape[1:])
+
+
+def _checked(x: np.ndarray, y: np.ndarray) -> tuple[Float[np.ndarray, "N D"], Int[np.ndarray, "N *K"]]:
+    x, y = np.asarray(x, np.float64), np.asarray(y)
+    if x.ndim != 2 or not x.size or len(x) != len(y):
+        raise RequestError(f"a classifier needs N rows of codes and N labels, got shapes {x.shape} and {y.shape}")
+    if not np.isfinite(x).all():
+        raise RequestError("a classifier needs finite codes: some are infinite or not a number")
+    return x, y
+
+
+# Logistic regression. Each class has U = D + 1 unknowns, the last of which is its intercept.
+
+
+class _Loss(Protocol):
+    """G problems that do not depend on each other, in n unknowns each."""
+
+    def start(self) -> Float[np.ndarray, "G n"]:
+        """Coefficients that know how frequent each class is, and nothing else."""
+
+    def newton(
+        self, at: Float[np.ndarray, "g n"], which: Int[np.ndarray, " g"]
+    ) -> tuple[Float[np.ndarray, "g n"], Float[np.ndarray, "g n"]]:
+        """Gradients of the problems `which`, and Newton's steps."""
+
+    def reach(self, step: Float[np.ndarray, "g n"]) -> Float[np.ndarray, " g"]:
+        """The most by which a step moves logits of a row apart."""
+
+
+def _fitted(
+    kind: Callable[[Float[np.ndarray, "U N"], Int[np.ndarray, " N"]], _Loss],
+    x: Float[np.ndarray, "N D"],
+    y: Int[np.ndarray, " N"],
+) -> Linear:
+    """The minimum of a loss, found along the axes of the rows and told in terms of the columns."""
+    x, y = _checked(x, y)
+    classes, labels = np.unique(y, return_inverse=True)
+    if len(classes) == 1:
+        return Linear(np.zeros((x.shape[1], 1)), np.zeros(1), classes)
+    with _one_thread():
+        middle = np.median(x, axis=0)  # not the mean: a row far out would make it coarse for all others
+        centred = x - middle
+        _, axes = np.linalg.eigh(centred.T @ centred)
+        loss = kind(np.vstack([axes.T @ centred.T, np.ones(len(x))]), labels)
+        best = _minimised(loss).reshape(len(classes), -1)  # (C, U)
+    weight = axes @ best[:, :-1].T
+    return Linear(weight, best[:, -1] - middle @ weight, classes)
+
+
+def _minimised(loss: _Loss) -> Float[np.ndarray, "G n"]:
+    """Newton's method with steps that are sure to descend, each problem at its own pace.
+
+    Along a step that moves logits by r, the curvature c of a log-loss changes by |c'| ≤ r c (Bach 2010). Hence a step
+    descends if r ≤ 1, or if it still leads downhill where it ends; and log(1 + r) / r of it always stays short of the
+    minimum on its line. Where r is large that is too timid, and half of it is tried.
+    """
+    best = loss.start()
+    which = np.arange(len(best))
+    step, reach = np.zeros_like(best), np.zeros(len(best))
+    for _ in range(MOST):
+        ahead = best[which] + step
+        gradient, newton = loss.newton(ahead, which)
+        beyond = (reach > 1) & ((gradient * step).sum(axis=1) > 0)
+        best[which[~beyond]] = ahead[~beyond]
+        shorter = np.maximum(0.5, np.log1p(reach) / np.maximum(reach, 1))
+        step = np.where(beyond[:, None], shorter[:, None] * step, newton)
+        reach = np.where(beyond, shorter * reach, loss.reach(newton))
+        last = reach <= PRECISION
+        best[which[last]] += step[last]
+        # Logits that are very large cannot be as precise; but then there is nothing left to gain.
+        left = ~last & (beyond | (-(gradient * newton).sum(axis=1) > 1e-24))
+        which, step, reach = which[left], step[left], reach[left]
+        if not len(which):
+            return best
+    warnings.warn(f"{len(which)} of {len(best)} logistic regressions did not converge", RuntimeWarning, stacklevel=4)
+    return best
+
+
+class _Sigmoid:
+    """A problem for each class: is a row of it, or not?"""
+
+    def __init__(self, rows: Float[np.ndarray, "U N"], labels: Int[np.ndarray, " N"]) -> None:
+        self.rows, self.labels, self.penalty = rows, labels, _penalty(rows)
+        self.dense = len(rows) <= DENSE_SIGMOID
+        self.upper = np.triu_indices(len(rows))
+        self.kept = self._products(rows) if self.dense and len(self.upper[0]) * len(labels) <= KEPT else None
+
+    def start(self) -> Float[np.ndarray, "C U"]:
+        counts = np.bincount(self.labels)
+        return _intercepts(np.log(counts / (len(self.labels) - counts)), self.rows)
+
+    def newton(self, at: np.ndarray, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        place = np.full(self.labels.max() + 1, -1)
+        place[which] = np.arange(len(which))
+        own = place[self.labels]  # the problem among `which` that has a row as its own, or −1
+        return self._dense(at, own) if self.dense else self._iterative(at, own)
+
+    def reach(self, step: np.ndarray) -> np.ndarray:
+        return np.max([np.abs(step @ self.rows[:, part]).max(axis=1) for part in _parts(self.rows, len(step))], axis=0)
+
+    def _dense(self, at: Float[np.ndarray, "g U"], own: Int[np.ndarray, " N"]) -> tuple[np.ndarray, np.ndarray]:
+        """All Hessians in one product: curvatures of each class (g, N) by products of two columns (N, U(U+1)/2)."""
+        gradient = at * self.penalty
+        sums = np.zeros((len(at), len(self.upper[0])))
+        for part in _parts(self.rows, len(at)):
+            rows = self.rows[:, part]
+            residual, curvature = _sigmoid(at @ rows, own[part])
+            gradient += residual @ rows.T
+            sums += curvature @ (self._products(rows) if self.kept is None else self.kept[:, part]).T
+        hessian = np.empty((len(at), len(self.rows), len(self.rows)))
+        hessian[:, self.upper[0], self.upper[1]] = sums
+        hessian[:, self.upper[1], self.upper[0]] = sums
+        return gradient, -_solved(hessian + np.diag(self.penalty), gradient)
+
+    def _iterative(self, at: Float[np.ndarray, "g U"], own: Int[np.ndarray, " N"]) -> tuple[np.ndarray, np.ndarray]:
+        residual, curvature = _sigmoid(at @ self.rows, own)
+        gradient = residual @ self.rows.T + at * self.penalty
+        diagonal = curvature @ (self.rows**2).T + self.penalty
+
+        def curved(step: np.ndarray) -> np.ndarray:
+            return (curvature * (step @ self.rows)) @ self.rows.T + step * self.penalty
+
+        return gradient, -_conjugate(curved, diagonal, gradient)
+
+    def _products(self, rows: Float[np.ndarray, "U n"]) -> Float[np.ndarray, "T n"]:
+        return rows[self.upper[0]] * rows[self.upper[1]]
+
+
+class _Softmax:
+    """A single problem: of which class is a row? The unknowns of the K classes follow each other."""
+
+    def __init__(self, rows: Float[np.ndarray, "U N"], labels: Int[np.ndarray, " N"]) -> None:
+        self.rows, self.labels, self.penalty = rows, labels, _penalty(rows)
+
+    def start(self) -> Float[np.ndarray, "1 KU"]:
+        logits = np.log(np.bincount(self.labels))
+        return _intercepts(logits - logits.mean(), self.rows).reshape(1, -1)
+
+    def newton(self, at: np.ndarray, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        classes = at.reshape(-1, len(self.rows))
+        gradient, step = self._dense(classes) if at.size <= DENSE_SOFTMAX else self._iterative(classes)
+        return gradient.reshape(1, -1), step.reshape(1, -1)
+
+    def reach(self, step: np.ndarray) -> np.ndarray:
+        classes = step.reshape(-1, len(self.rows))
+        spreads = [np.ptp(classes @ self.rows[:, part], axis=0).max() for part in _parts(self.rows, len(classes))]
+        return np.array([max(spreads)])
+
+    def _dense(self, at: Float[np.ndarray, "K U"]) -> tuple[np.ndarray, np.ndarray]:
+        """With the Hessian Σ (diag(p) − p pᵀ) ⊗ z zᵀ over rows z with probabilities p."""
+        K, U = at.shape
+        each = np.arange(K)
+        gradient = at * self.penalty
+        hessian = np.zeros((K * U, K * U))
+        for part in _parts(self.rows, at.size):
+            rows = self.rows[:, part]
+            residual, chance = _softmax(at @ rows, self.labels[part])
+            gradient += residual @ rows.T
+            weighted = (chance[:, None] * rows).reshape(K * U, -1)  # p ⊗ z
+            hessian -= weighted @ weighted.T
+        blocks = hessian.reshape(K, U, K, U)
+        blocks[each, :, each] = 0
+        # Probabilities add up to 1: p − p² is the sum of a class's products with the others, and exact where p is 1.
+        blocks[each, :, each] = np.diag(self.penalty) - blocks.sum(axis=2)
+        # Intercepts could all move together without a change to any probability. This fixes their sum.
+        blocks[:, -1, :, -1] += blocks[each, -1, each, -1].mean()
+        return gradient, -_solved(hessian[None], gradient.reshape(1, -1))
+
+    def _iterative(self, at: Float[np.ndarray, "K U"]) -> tuple[np.ndarray, np.ndarray]:
+        residual, chance = _softmax(at @ self.rows, self.labels)
+        gradient = residual @ self.rows.T + at * self.penalty
+        likeliest = chance.argmax(axis=0), np.arange(len(self.labels))
+        doubt = 1 - chance
+        others = chance.copy()
+        others[likeliest] = 0
+        doubt[likeliest] = others.sum(axis=0)
+        diagonal = (chance * doubt) @ (self.rows**2).T + self.penalty
+        tie = diagonal[:, -1].mean() / len(at)  # of the intercepts to each other, as above
+        diagonal[:, -1] += tie
+
+        def curved(step: np.ndarray) -> np.ndarray:
+            classes = step.reshape(at.shape)
+            change = classes @ self.rows
+            change -= change[likeliest]  # which probabilities do not notice, and rounding does
+            change -= np.einsum("kn,kn->n", chance, change)
+            change *= chance
+            bent = change @ self.rows.T + classes * self.penalty
+            bent[:, -1] += tie * classes[:, -1].sum()
+            return bent.reshape(1, -1)
+
+        return gradient, -_conjugate(curved, diagonal.reshape(1, -1), gradient.reshape(1, -1))
+
+
+def _sigmoid(
+    logits: Float[np.ndarray, "g n"], own: Int[np.ndarray, " n"]
+) -> tuple[Float[np.ndarray, "g n"], Float[np.ndarray, "g n"]]:
+    """First and second derivatives of the log-loss by the logits, where row i is of class `own[i]`.
+
+    Both are exact relative to their own size, however certain the answer: on separable rows that decides the optimum.
+    """
+    unlikely = np.exp(-np.abs(logits))
+    likely = 1 / (1 + unlikely)
+    unlikely *= likely
+    residual = np.where(logits > 0, likely, unlikely)
+    (rows,) = np.nonzero(own >= 0)
+    mine = own[rows], rows
+    residual[mine] = -np.where(logits[mine] > 0, unlikely[mine], likely[mine])
+    return residual, np.multiply(unlikely, likely, out=unlikely)
+
+
+def _softmax(
+    logits: Float[np.ndarray, "K n"], labels: Int[np.ndarray, " n"]
+) -> tuple[Float[np.ndarray, "K n"], Float[np.ndarray, "K n"]]:
+    """Derivatives of the log-loss by the logits, exact relative to their own size, and the probabilities."""
+    chance = np.exp(logits - logits.max(axis=0))
+    chance /= chance.sum(axis=0)
+    residual = chance.copy()
+    mine = labels, np.arange(len(labels))
+    residual[mine] = 0
+    residual[mine] = -residual.sum(axis=0)
+    return residual, chance
+
+
+def _solved(hessian: Float[np.ndarray, "g n n"], gradient: Float[np.ndarray, "g n"]) -> Float[np.ndarray, "g n"]:
+    """Inverse Hessians times gradients, in units in which each unknown alone has curvature 1.
+
+    A trace is added to those, for rows so certain that the few left with any curvature do not determine all unknowns.
+    """
+    diagonal = np.arange(gradient.shape[1])
+    scale = 1 / np.sqrt(np.maximum(hessian[:, diagonal, diagonal], 1e-200))
+    scaled = scale[:, :, None] * hessian * scale[:, None]
+    scaled[:, diagonal, diagonal] += 1e-13
+    return scale * np.linalg.solve(scaled, (scale * gradient)[..., None])[..., 0]
+
+
+def _conjugate(
+    curved: Callable[[np.ndarray], np.ndarray],
+    diagonal: Float[np.ndarray, "g n"],
+    gradient: Float[np.ndarray, "g n"],
+    precision: float = 1e-2,
+) -> Float[np.ndarray, "g n"]:
+    """Inverse Hessians times gradients, nearly, by conjugate gradients: from products with the Hessians alone.
+
+    Wherever it stops, the result has the slope and the curvature along it that `_minimised` relies on.
+    """
+    solution, left = np.zeros_like(gradient), gradient
+    scaled = direction = left / diagonal
+    size = start = (left * scaled).sum(axis=1, keepdims=True)
+    for _ in range(4 * gradient.shape[1]):
+        if (size <= precision**2 * start).all():
+            break
+        bent = curved(direction)
+        length = size / np.maximum((direction * bent).sum(axis=1, keepdims=True), 1e-300)
+        solution = solution + length * direction
+        left = left - length * bent
+        scaled = left / diagonal
+        before, size = size, (left * scaled).sum(axis=1, keepdims=True)
+        direction = scaled + size / np.maximum(before, 1e-300) * direction
+    return solution
+
+
+def _penalty(rows: Float[np.ndarray, "U N"]) -> Float[np.ndarray, " U"]:
+    return np.append(np.ones(len(rows) - 1), 0.0)
+
+
+def _intercepts(logits: Float[np.ndarray, " C"], rows: Float[np.ndarray, "U N"]) -> Float[np.ndarray, "C U"]:
+    return np.hstack([np.zeros((len(logits), len(rows) - 1)), logits[:, None]])
+
+
+def _parts(rows: Float[np.ndarray, "U N"], width: int) -> Iterator[slice]:
+    """Stretches of the rows, so short that `width` numbers for each row stay in the cache."""
+    length = max(512, CHUNK // width)
+    return (slice(start, start + length) for start in range(0, rows.shape[1], length))
+
+
+def _one_thread() -> AbstractContextManager[object]:
+    """Products of matrices on one core: these are too small to share, and to wait for a busy core costs far more."""
+    return _blas().limit(limits=1, user_api="blas")
+
+
+@functools.cache
+def _blas() -> threadpoolctl.ThreadpoolController:
+    return threadpoolctl.ThreadpoolController()
+
+
+# Support vector machines. Each class of each column of labels has a machine of its own, P in all.
+
+
+class _Sides(NamedTuple):
+    """What is on either side of each machine: rows of its own class, and the rest."""
+
+    classes: list[Int[np.ndarray, " C"]]  # of each column
+    spans: list[slice]  # where its machines are among the P
+    codes: Int[np.ndarray, "K N"]  # the machine whose own a row is
+    counts: Int[np.ndarray, " P"]
+    own: Float[np.ndarray, " P"]  # C of its own rows
+    rest: Float[np.ndarray, " P"]  # C of the others
+
+
+def _sides(y: Int[np.ndarray, "N K"], C: float, balanced: bool) -> _Sides:
+    columns = [np.unique(column, return_inverse=True, return_counts=True) for column in y.T]
+    ends = np.cumsum([0] + [len(classes) for classes, _, _ in columns])
+    rarity = [len(y) / (len(counts) * counts) if balanced else np.ones(len(counts)) for _, _, counts in columns]
+    return _Sides(
+        [classes for classes, _, _ in columns],
+        [slice(start, end) for start, end in itertools.pairwise(ends)],
+        np.stack([codes + start for (_, codes, _), start in zip(columns, ends[:-1], strict=True)]),
+        np.concatenate([counts for _, _, counts in columns]),
+        C * np.concatenate(rarity),
+        C * np.concatenate([rare[::-1] if len(rare) == 2 else np.ones(len(rare)) for rare in rarity]),
+    )
+
+
+def _hinge(feature: Float[np.ndarray, " N"], sides: _Sides) -> Float[np.ndarray, "2 P"]:
+    """Weights and intercepts of the machines on one feature.
+
+    Around any point the objective is a quadratic, until a row enters or leaves the margin. Newton's method goes to the
+    minimum of that, and half the way back as long as it is higher there.
+    """
+    order = np.argsort(feature)
+    margin = _Margin(feature[order], sides.codes[:, order], sides)
+    unit = np.array([[np.abs(feature).max()], [1.0]])  # by how much w and b move scores
+    best = ahead = np.zeros((2, len(sides.counts)))
+    lowest, settled = np.full(len(sides.counts), np.inf), np.full(len(sides.counts), False)
+    rounding = 1e-12 * len(feature) * (sides.own + sides.rest)
+    for _ in range(MOST):
+        value, target = _quadratic(ahead, *margin.sums(*ahead))
+        higher = value > lowest + rounding
+        best, lowest = np.where(higher, best, ahead), np.where(higher, lowest, value)
+        ahead = np.where(settled, ahead, np.where(higher, (best + ahead) / 2, target))
+        settled |= (unit * np.abs(ahead - best) <= 1e-10).all(axis=0)
+        if settled.all():
+            break
+    return np.where(settled, ahead, best)
+
+
+def _quadratic(
+    at: Float[np.ndarray, "2 P"], own: Float[np.ndarray, "3 P"], rest: Float[np.ndarray, "3 P"]
+) -> tuple[Float[np.ndarray, " P"], Float[np.ndarray, "2 P"]]:
+    """The objective, and where it would be least if the margin held the same rows everywhere.
+
+    `own` and `rest` are sums of 1, x and x² over the rows in the margin, times 2C.
+    """
+    w, b = at
+    (n, x, xx), (pull_b, pull_w, _) = own + rest, own - rest
+    value = ((xx + 1) * w**2 + (n + 1) * b**2 + n) / 2 + x * w * b - pull_w * w - pull_b * b
+    determinant = np.maximum(n * xx - x**2, 0) + n + xx + 1  # which rounding alone would make negative
+    return value, np.stack([(n + 1) * pull_w - x * pull_b, (xx + 1) * pull_b - x * pull_w]) / determinant
+
+
+class _Margin:
+    """Rows in the margins of all machines by binary search: in a sorted feature they lie to one side of a place."""
+
+    def __init__(self, feature: Float[np.ndarray, " N"], codes: Int[np.ndarray, "K N"], sides: _Sides) -> None:
+        self.feature, self.sides = feature, sides
+        self.starts = np.arange(len(sides.counts)) * len(feature)
+        # Rows by machine, and in order of the feature for each: one sorted list to search for all machines at once.
+        self.keys = np.sort(codes * len(feature) + np.arange(len(feature)), axis=1).ravel()
+        # Sums are about a value that occurs. Those of a constant feature are then exact, and equal machines equal.
+        self.middle = feature[len(feature) // 2]
+        about = feature - self.middle
+        self.every, self.grouped = _sums(about), _sums(about[self.keys % len(feature)])
+        self.before = self.grouped[:, np.cumsum(sides.counts) - sides.counts]
+        self.own = self._own_below(np.full(len(sides.counts), len(feature)))
+        self.rest = self.every[:, -1:] - self.own
+
+    def sums(self, w: Float[np.ndarray, " P"], b: Float[np.ndarray, " P"]) -> tuple[np.ndarray, np.ndarray]:
+        """Sums of 1, x and x² times 2C over own rows with w x + b < 1, and over the rest with w x + b > −1."""
+        own = self._own_below(self._place(w, 1 - b))
+        place = self._place(w, -1 - b)
+        rest = self.every[:, place] - self._own_below(place)
+        falling = w <= -FLAT
+        own = np.where(falling, self.own - own, own)
+        rest = np.where(falling, rest, self.rest - rest)
+        return 2 * self.sides.own * self._about_zero(own), 2 * self.sides.rest * self._about_zero(rest)
+
+    def _place(self, w: Float[np.ndarray, " P"], level: Float[np.ndarray, " P"]) -> Int[np.ndarray, " P"]:
+        """How many rows have x < level / w."""
+        flat = np.abs(w) < FLAT
+        return np.searchsorted(self.feature, np.where(flat, np.copysign(np.inf, level), level / np.where(flat, 1, w)))
+
+    def _own_below(self, place: Int[np.ndarray, " P"]) -> Float[np.ndarray, "3 P"]:
+        return self.grouped[:, np.searchsorted(self.keys, self.starts + place)] - self.before
+
+    def _about_zero(self, sums: Float[np.ndarray, "3 P"]) -> Float[np.ndarray, "3 P"]:
+        n, u, uu = sums
+        x = u + self.middle * n
+        return np.stack([n, x, np.maximum(uu + self.middle * (u + x), 0)])
+
+
+def _sums(values: Float[np.ndarray, " N"]) -> Float[np.ndarray, "3 N+1"]:
+    """Sums of 1, u and u² over the first 0, 1, … N values."""
+    return np.stack([np.arange(len(values) + 1.0), *(np.append(0, np.cumsum(values**power)) for power in (1, 2))])

@@ -1,0 +1,27 @@
+"""Numbers brought to a scale at which arithmetic is safe."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+
+
+def in_range(x: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
+    """x as float64, times a power of two where it is so large or small that squares and differences would not fit."""
+    x = np.asarray(x, np.float64)
+    _, exponent = np.frexp(np.max(np.abs(x), initial=0.0))
+    return x if -300 < exponent < 300 else np.ldexp(x, -int(exponent))
+
+
+def standardised(x: Float[np.ndarray, "N n"], *others: Float[np.ndarray, "M n"]) -> list[Float[np.ndarray, "_ n"]]:
+    """Columns of x with mean 0 and variance 1, and those of others by the same rule; 0 where x does not vary."""
+    out = [np.zeros(each.shape) for each in (x, *others)]
+    lengths = np.cumsum([len(each) for each in (x, *others)])[:-1]
+    for j in np.flatnonzero(np.ptp(x, axis=0) > 0):
+        column = in_range(np.concatenate([each[:, j] for each in (x, *others)], dtype=np.float64))
+        parts = np.split(column, lengths)
+        centre, spread = parts[0].mean(), parts[0].std()
+        if spread > 0:
+            for to, part in zip(out, parts, strict=True):
+                to[:, j] = (part - centre) / spread
+    return out

@@ -1,0 +1,284 @@
+"""Every metric at once, on plain arrays."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import math
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, get_args
+
+import numpy as np
+import threadpoolctl
+
+from sober.errors import RequestError, counted, listed
+from sober.metrics.discrete import classes
+from sober.metrics.metric import Measured, Metric, varying
+from sober.metrics.registry import METRICS
+from sober.types import Codes, Factor, Kind, Setting
+
+Chosen = Sequence[str] | Mapping[str, Mapping[str, Setting]]
+LARGEST = 1e50  # larger codes are scaled down, so that squares of squares fit into a float64
+GROUPS = {"unified": ("mi", "gbt", "svm")}  # names for several metrics
+
+
+class Scores(dict[str, float]):
+    """Numbers by score name; beside them what to know about each.
+
+    `flags` says, by score, what was not as the formula has in mind (see `sober.metrics.FLAGS`); `errors` the standard
+    error of each score, where draws were repeated; `parts` the matrices and per-factor values, `settings` what was
+    asked for and `seconds` what it took, by metric. `factors` names the columns of the parts: the factors that vary.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flags: dict[str, tuple[str, ...]] = {}
+        self.errors: dict[str, float] = {}
+        self.parts: dict[str, Mapping[str, np.ndarray]] = {}
+        self.settings: dict[str, Mapping[str, Setting]] = {}
+        self.seconds: dict[str, float] = {}
+        self.factors: tuple[str, ...] = ()
+
+
+def score(
+    codes: Any,
+    factors: Any = None,
+    *,
+    logvar: Any = None,
+    metrics: str | Chosen | None = None,
+    preset: str = "study",
+    seed: int = 0,
+    names: Sequence[str] | None = None,
+    kinds: str | Sequence[str] | Mapping[str, str] | None = None,
+    repeats: int = 1,
+) -> Scores:
+    """Scores of a representation: a dictionary from score names to numbers, with more in its attributes.
+
+    `codes` is (N, D), `factors` (N, K): the whole grid or any labelled sample, from any framework. `logvar` (N, D) are
+    the encoder's log-variances, where it has them. `metrics` names metrics or scores (None is all of them); as a
+    mapping it also changes their settings: `{"mig": {"bins": 50}}`. `preset` is `study` (Locatello et al. 2020),
+    `paper` (each metric's own) or another that a metric has. `names` and `kinds` describe the factors: `ordinal`,
+    `cyclic`, `categorical` or `continuous`. With `repeats` the draws are repeated with as many seeds; scores are then
+    means, and `.errors` has their standard errors. Without factors, only what needs no labels is measured.
+
+    >>> sober.score(codes, factors)["mig"]
+    """
+    prepared = as_codes(codes, factors, logvar=logvar, names=names, kinds=kinds)
+    _check_preset(preset)
+    if repeats < 1:
+        raise RequestError(f"repeats must be at least 1, got {repeats}")
+    out = Scores()
+    out.factors = tuple(factor.name for factor in varying(prepared).about)
+    for metric, wanted, changes in _resolved(metrics, bool(prepared.about)):
+        started = time.perf_counter()
+        settings = metric.configured(preset, changes)
+        seeds = range(seed, seed + (repeats if metric.sampled else 1))
+        found = [metric(prepared, settings, seed=each) for each in seeds]
+        out.settings[metric.name], out.parts[metric.name] = settings, found[0].parts
+        out.seconds[metric.name] = time.perf_counter() - started
+        for name in metric.scores:
+            if name in found[0].values and (wanted is None or name in wanted):
+                _add(out, name, [each.values[name] for each in found], found, repeats)
+    return out
+
+
+def score_many(models: Iterable[Codes], *, workers: int | None = None, **settings: Any) -> Iterator[Scores]:
+    """`score` of one model's codes after another, in order, several at a time: one for each core unless told otherwise.
+
+    No more models are taken from `models` than are being worked on, so they may come from disk one by one. `settings`
+    are those of `score`.
+    """
+    workers = workers or len(os.sched_getaffinity(0))
+    waiting: collections.deque[Future[Scores]] = collections.deque()
+    # Each worker does its own linear algebra alone: workers that wait for each other's cores are slower than one.
+    with threadpoolctl.threadpool_limits(1), ThreadPoolExecutor(workers) as pool:
+        for codes in models:
+            waiting.append(pool.submit(score, codes, **settings))
+            if len(waiting) >= workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _add(out: Scores, name: str, values: list[float], found: list[Measured], repeats: int) -> None:
+    out[name] = float(np.mean(values))
+    out.flags[name] = tuple(sorted({flag for each in found for flag in each.flags}))
+    if repeats > 1:
+        out.errors[name] = float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else 0.0
+
+
+def _check_preset(preset: str) -> None:
+    known = sorted({"study"}.union(*(metric.presets for metric in METRICS.values())))
+    if preset not in known:
+        raise RequestError(f"there is no preset {preset!r}: choose one of {listed(known)}")
+
+
+def _resolved(
+    metrics: str | Chosen | None, labelled: bool
+) -> Iterator[tuple[Metric, set[str] | None, Mapping[str, Setting]]]:
+    """Metrics in the registry's order, each with the scores wanted of it (None is all) and changes of its settings."""
+    if metrics is None:
+        for metric in METRICS.values():
+            if labelled or not metric.supervised:
+                yield metric, None, {}
+        return
+    asked = [metrics] if isinstance(metrics, str) else list(metrics)
+    home = {name: metric.name for metric in METRICS.values() for name in metric.scores}
+    wanted: dict[str, set[str] | None] = {}
+    changes: dict[str, Mapping[str, Setting]] = {}
+    for name in asked:
+        if name not in METRICS and name not in home and name not in GROUPS:
+            raise RequestError(f"there is no metric or score {name!r}: there are {listed([*METRICS, *home])}")
+        for owner in GROUPS.get(name) or (name if name in METRICS else home[name],):
+            if name in home and name != owner:
+                earlier = wanted.get(owner, set())
+                wanted[owner] = None if earlier is None else {*earlier, name}
+            else:
+                wanted[owner] = None
+            if isinstance(metrics, Mapping):
+                changes[owner] = {**changes.get(owner, {}), **metrics[name]}
+    for name, metric in METRICS.items():
+        if name in wanted:
+            if metric.supervised and not labelled:
+                raise RequestError(f"{name} needs factors: pass them as the second argument")
+            yield metric, wanted[name], changes.get(name, {})
+
+
+def as_codes(
+    codes: Any,
+    factors: Any = None,
+    *,
+    logvar: Any = None,
+    names: Sequence[str] | None = None,
+    kinds: str | Sequence[str] | Mapping[str, str] | None = None,
+) -> Codes:
+    """Plain arrays as Codes: checked, factors as classes. What is wrong with them is said by argument and column."""
+    if isinstance(codes, Codes):
+        if factors is not None or logvar is not None or names is not None or kinds is not None:
+            raise RequestError("codes is a Codes, which has its own factors and logvar: pass nothing beside it")
+        mean, spread = _numbers("codes", codes.mean), _log_variances(codes.logvar)
+        return _capped(codes if mean is codes.mean else dataclasses.replace(codes, mean=mean, logvar=spread))
+    mean = _numbers("codes", codes)
+    spread = None if logvar is None else _log_variances(logvar)
+    if spread is not None and spread.shape != mean.shape:
+        raise RequestError(f"logvar has shape {spread.shape}, codes {mean.shape}: they must agree")
+    columns, about = _factors(factors, len(mean), names, kinds)
+    return _capped(Codes(mean, spread, columns, about))
+
+
+def _numbers(name: str, array: Any) -> np.ndarray:
+    array = np.asarray(array)
+    if array.ndim != 2 or not array.size:
+        hint = f": for one latent pass {name}[:, None]" if array.ndim == 1 and array.size else ""
+        raise RequestError(f"{name} must be an (N, D) array with rows and columns, got shape {array.shape}{hint}")
+    if array.dtype.kind not in "fiub":
+        raise RequestError(f"{name} must hold real numbers, got an array of {array.dtype}")
+    if array.dtype.kind != "f" or array.dtype.itemsize not in (4, 8):
+        array = array.astype(np.float64)
+    _check_finite(name, array)
+    return array
+
+
+def _log_variances(array: Any) -> np.ndarray | None:
+    return None if array is None else _numbers("logvar", array)
+
+
+def _check_finite(name: str, array: np.ndarray) -> None:
+    bad = ~np.isfinite(array)
+    if bad.any():
+        column = int(np.flatnonzero(bad.any(axis=0))[0])
+        rows = np.flatnonzero(bad[:, column])
+        raise RequestError(
+            f"{name} has {counted(len(rows), 'value')} that are not finite in column {column}, the first in row "
+            f"{rows[0]} ({array[rows[0], column]}): a metric of such numbers would mean nothing; leave those rows out"
+        )
+
+
+def _capped(codes: Codes) -> Codes:
+    if codes.mean.dtype != np.float64 or np.abs(codes.mean).max() <= LARGEST:
+        return codes
+    largest = np.abs(codes.mean).max(axis=0)
+    down = np.where(largest > LARGEST, np.frexp(largest)[1] - np.frexp(LARGEST)[1] + 1, 0)
+    flags = tuple(sorted({*codes.flags, "rescaled"}))
+    return dataclasses.replace(codes, mean=np.ldexp(codes.mean, -down), flags=flags)
+
+
+def _factors(
+    factors: Any, rows: int, names: Sequence[str] | None, kinds: str | Sequence[str] | Mapping[str, str] | None
+) -> tuple[np.ndarray, tuple[Factor, ...]]:
+    """Columns of factors as class numbers or, where continuous, as they are; and what each is."""
+    if factors is None:
+        if names or kinds:
+            raise RequestError("names and kinds describe factors, and none were passed")
+        return np.zeros((rows, 0), np.int64), ()
+    if names is None and hasattr(factors, "columns"):  # a data frame
+        names = [str(name) for name in factors.columns]
+    array = np.asarray(factors)
+    if array.ndim != 2:
+        hint = ": for one factor pass factors[:, None]" if array.ndim == 1 else ""
+        raise RequestError(f"factors must be an (N, K) array, got shape {array.shape}{hint}")
+    if len(array) != rows:
+        raise RequestError(f"codes has {rows:,} rows and factors {len(array):,}: they must agree, row by row")
+    count = array.shape[1]
+    names = [f"factor_{k}" for k in range(count)] if names is None else [str(name) for name in names]
+    if len(names) != count or len(set(names)) != count:
+        raise RequestError(f"names must name each of the {counted(count, 'factor')} once, got {listed(names)}")
+    columns, about = [], []
+    for k, kind in enumerate(_kinds(kinds, names, array)):
+        column, factor = _factor(names[k], array[:, k], kind)
+        columns.append(column)
+        about.append(factor)
+    return np.stack(columns).T if columns else np.zeros((rows, 0), np.int64), tuple(about)  # columns in one piece each
+
+
+def _kinds(
+    kinds: str | Sequence[str] | Mapping[str, str] | None, names: Sequence[str], array: np.ndarray
+) -> list[Kind]:
+    """The kind of each factor: as given, else by what its values are. Nothing is taken for continuous unasked."""
+    default: Kind = "categorical" if array.dtype.kind in "USO" else "ordinal"
+    if kinds is None:
+        return [default] * len(names)
+    if isinstance(kinds, str):
+        kinds = [kinds] * len(names)
+    if isinstance(kinds, Mapping):
+        unknown = [name for name in kinds if name not in names]
+        if unknown:
+            raise RequestError(f"kinds names {listed(unknown)}, which is not a factor: there are {listed(names)}")
+        kinds = [kinds.get(name, default) for name in names]
+    if len(kinds) != len(names):
+        raise RequestError(f"kinds has {len(kinds)} entries for {counted(len(names), 'factor')}")
+    for kind in kinds:
+        if kind not in get_args(Kind):
+            raise RequestError(f"kinds has {kind!r}: choose among {listed(get_args(Kind))}")
+    return list(kinds)  # type: ignore[arg-type]
+
+
+def _factor(name: str, column: np.ndarray, kind: Kind) -> tuple[np.ndarray, Factor]:
+    """A column as numbers, and its Factor."""
+    if column.dtype.kind == "O":
+        column = np.array(column.tolist())  # what its entries are; a mixture becomes text
+    if column.dtype.kind == "f" or kind == "continuous":
+        try:
+            column = column.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise RequestError(f"factor {name!r} is continuous and must hold numbers, got {column[:1]}") from error
+        bad = np.flatnonzero(~np.isfinite(column))
+        if len(bad):
+            raise RequestError(
+                f"factors has {counted(len(bad), 'value')} that are not finite in column {name!r}, the first in row "
+                f"{bad[0]}: leave those rows out"
+            )
+    if kind == "continuous":
+        return column, Factor(name, 0, kind)
+    label = classes(column)
+    size = int(label.max(initial=0)) + 1
+    fractional = column.dtype.kind == "f" and bool((column != np.round(column)).any())
+    if size > len(column) / 2 and size > (20 if fractional else 1000):
+        raise RequestError(
+            f"factor {name!r} has {size:,} different values in {len(column):,} rows: pass kinds with 'continuous' for "
+            "it, or leave it out"
+        )
+    return label, Factor(name, size, kind)

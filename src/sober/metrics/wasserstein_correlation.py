@@ -1,0 +1,52 @@
+"""Wasserstein correlation (Locatello et al. 2020): how far are latents from independent ones, in their own units?
+
+    W = squared 2-Wasserstein distance between N(0, Σ) and N(0, diag Σ) = 2 tr Σ - 2 tr (diag(Σ)^½ Σ diag(Σ)^½)^½
+
+of the encoder's means, and where log-variances are given also of samples; the `_norm` scores are in units of tr Σ.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from jaxtyping import Float
+
+from sober.metrics.covariance import covariances
+from sober.metrics.metric import Meaning, Measured, Metric
+from sober.metrics.rows import TRAIN
+from sober.types import Codes
+
+
+def measure(codes: Codes, *, seed: int, samples: int) -> Measured:
+    values, flags = {}, set()
+    ends = {"means": "", "samples": "_sampled"}
+    for of, covariance in covariances(codes, samples, seed).items():
+        distance, trace = wasserstein(covariance), float(np.trace(covariance))
+        values[f"wasserstein_correlation{ends[of]}"] = distance
+        values[f"wasserstein_correlation_norm{ends[of]}"] = distance / trace if trace > 0 else 0.0
+        flags |= {"collapsed"} if not trace > 0 else set()
+    return Measured(values, tuple(flags))
+
+
+def wasserstein(covariance: Float[np.ndarray, "D D"]) -> float:
+    """Squared 2-Wasserstein distance between the Gaussian and its independent twin."""
+    spread = np.sqrt(np.diag(covariance))
+    roots = np.sqrt(np.maximum(np.linalg.eigvalsh(covariance * np.outer(spread, spread)), 0.0))
+    return max(0.0, float(2 * np.sum(spread**2) - 2 * roots.sum()))
+
+
+wasserstein_correlation = Metric(
+    name="wasserstein_correlation",
+    summary="how far are latents from independent ones, in their own units?",
+    reference="Locatello et al. (2020) A Sober Look at the Unsupervised Learning of Disentangled Representations",
+    scores={
+        "wasserstein_correlation": Meaning("squared distance of the means from independent ones", 0, math.inf, "lower"),
+        "wasserstein_correlation_norm": Meaning("the same over the total variance", 0, 2, "lower"),
+        "wasserstein_correlation_sampled": Meaning("squared distance of samples of q(z|x)", 0, math.inf, "lower"),
+        "wasserstein_correlation_norm_sampled": Meaning("the same over the total variance", 0, 2, "lower"),
+    },
+    measure=measure,
+    settings={"samples": TRAIN},
+    supervised=False,
+)
