@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import norm, spearmanr
 
 from sober.metrics import METRICS, Measured, as_codes, score
 from sober.metrics.covariance import LEAST
@@ -221,6 +221,19 @@ def test_dci_of_each_predictor_on_perfect_codes() -> None:
     linear = METRICS["dci"](codes, {"trees": "lasso"})
     assert linear.values["dci_disentanglement"] > 0.9
     np.testing.assert_array_equal(linear.parts["importance"].argmax(axis=0), [0, 1, 2])
+
+
+def test_dci_ranks_representations_as_scikit_learns_trees_do() -> None:
+    """Thirty mixtures of latents, from one factor each to all in all."""
+    rng = np.random.default_rng(0)
+    found, expected = [], []
+    for mixing in np.linspace(0, 1, 30):
+        turn, _ = np.linalg.qr(np.eye(3) + mixing * rng.normal(size=(3, 3)))
+        codes = grid_codes((GRID / GRID.std(axis=0)) @ turn + 0.1 * rng.normal(size=GRID.shape))
+        for trees, into in (("boosted", found), ("sklearn", expected)):
+            into.append(METRICS["dci"](codes, {"trees": trees}).values["dci_disentanglement"])
+    np.testing.assert_allclose(found, expected, atol=0.02)
+    assert spearmanr(found, expected)[0] >= 0.99
 
 
 def test_dci_regresses_continuous_factors() -> None:

@@ -209,10 +209,7 @@ class Work(NamedTuple):
     held: Int[np.ndarray, " 2I+1"]  # the place of its histogram,
     total: Float[np.ndarray, " 2I+1"]  # the sum of its residuals,
     square: Float[np.ndarray, " 2I+1"]  # and that of their squares
-    slope: Float[
-        np.ndarray, "4 I+1"
-    ]  # of the loss in each leaf, by every fourth row: four sums do not wait for another
-    curve: Float[np.ndarray, "4 I+1"]
+    steps: Float[np.ndarray, "2I+1 4 2"]  # slope and curvature of the loss in a leaf, by every fourth of the rows
     decrease: Float[np.ndarray, " D"]  # of squared error by each feature
     tile: Float[np.ndarray, "3 tile"]
     bits: Int[np.ndarray, " tile"]  # the last of these as it is in memory
@@ -242,8 +239,7 @@ def _room(table: Table, trees: int, depth: int) -> Work:
         held=held,
         total=np.zeros(len(size)),
         square=np.zeros(len(size)),
-        slope=np.zeros((4, leaves)),
-        curve=np.zeros((4, leaves)),
+        steps=np.zeros((len(size), 4, 2)),
         decrease=np.zeros(features),
         tile=tile,
         bits=tile[2].view(np.int64),
@@ -259,9 +255,10 @@ def _compiled() -> tuple[Any, Any]:
 
     options: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract"}}
     parts: list[Callable[..., Any]] = [_residuals, _softmax, _exp, _first_histograms, _plant, _accumulate, _subtract]
-    parts += [_grow_tree, _moments, _divide, _listed, _histogram, _split, _bound, _highest, _mixed, _settle]
+    parts += [_grow_tree, _divide, _listed, _histogram, _split, _bound, _highest, _mixed, _settle]
     for part in parts:
         register_jitable(**options)(part)
+    register_jitable(error_model="numpy", fastmath={"reassoc"})(_moments)  # in any order: no step waits for another
     compile_ = functools.partial(numba.njit, nogil=True, **options)
     try:
         return compile_(_grow_forest, cache=True), compile_(_add_forest, cache=True)
@@ -287,7 +284,7 @@ def _grow_forest(
                 scores, value, at = raw[tree], forest.value[stage, tree], work.at
                 _settle(residual, kind, rate, value, work)
                 for i in range(at.size):
-                    scores[i] += value[at[i] - inner]
+                    scores[i] += value[np.uint8(at[i] - inner)]
 
 
 def _residuals(kind: int, target: np.ndarray, raw: np.ndarray, work: Work) -> None:
@@ -361,9 +358,10 @@ def _first_histograms(columns: np.ndarray, block: np.ndarray, lanes: np.ndarray,
         for f in range(columns.shape[0]):
             column, sums = columns[f], firsts[f]
             for i in range(start, stop):
-                b = column[i]
-                for lane in range(lanes.shape[1]):
-                    sums[b, lane] += lanes[i - start, lane]
+                total = sums[column[i]]
+                row = lanes[i - start]
+                for lane in range(row.size):
+                    total[lane] += row[lane]
 
 
 def _plant(table: Table, residual: np.ndarray, lane: int, work: Work) -> None:
@@ -435,14 +433,11 @@ def _grow_tree(table: Table, residual: np.ndarray, key: int, forest: Forest, sta
 
 
 def _moments(residual: np.ndarray) -> tuple[float, float]:
-    """Sums of the residuals and of their squares, by halves."""
-    total, square, other, others, half = 0.0, 0.0, 0.0, 0.0, residual.size // 2
-    for i in range(half):
-        total, square = total + residual[i], square + residual[i] ** 2
-        other, others = other + residual[half + i], others + residual[half + i] ** 2
-    if residual.size > 2 * half:
-        total, square = total + residual[-1], square + residual[-1] ** 2
-    return total + other, square + others
+    total, square = 0.0, 0.0
+    for i in range(residual.size):
+        total += residual[i]
+        square += residual[i] * residual[i]
+    return total, square
 
 
 def _divide(at: np.ndarray, node: int, rank: np.ndarray, last: Any) -> None:
@@ -499,15 +494,16 @@ def _split(table: Table, residual: np.ndarray, node: int, key: int, work: Work) 
         if bounds[i] >= bar:
             b, f = i // features, i % features
             if counts[i + features] - counts[i] >= enough[i]:
-                left, passed = sums[i], float(counts[i])
+                left, passed, high, where, lower = sums[i], float(counts[i]), best[f], place[f], lefts[f]
                 for q in range(start[f, b], start[f, b + 1]):
                     apart, both = size * left - total * passed, size * passed * (size - passed)
-                    if apart * apart > best[f] * both and fresh[f, q] and both > 0:
-                        best[f], place[f], lefts[f] = apart * apart / both, q, int(passed)
+                    if apart * apart > high * both and fresh[f, q] and both > 0:
+                        high, where, lower = apart * apart / both, q, int(passed)
                     row = order[f, q]
                     member = 1.0 if at[row] == here else 0.0  # to add nothing for rows elsewhere is faster than to ask
                     left += member * residual[row]
                     passed += member
+                best[f], place[f], lefts[f] = high, where, lower
             if gains[i] > best[f]:
                 best[f], place[f], lefts[f] = gains[i], start[f, b + 1], counts[i + features]
             if best[f] > top:
@@ -582,16 +578,17 @@ def _mixed(key: Any, number: int) -> Any:
 
 def _settle(residual: np.ndarray, kind: int, rate: float, value: np.ndarray, work: Work) -> None:
     """The value of each leaf: a Newton step. Where y is 0 or 1 the curvature p (1 - p) is |y - p| - (y - p)²."""
-    inner, at, slope, curve = value.size - 1, work.at, work.slope, work.curve
-    slope[:], curve[:] = 0.0, 0.0
+    inner, at, steps = value.size - 1, work.at, work.steps
+    steps[:] = 0.0
     for i in range(at.size):
-        r, leaf = residual[i], at[i] - inner
-        slope[i & 3, leaf] += r
-        curve[i & 3, leaf] += 1.0 if kind == NUMBERS else abs(r) - r * r
+        r = residual[i]
+        steps[at[i], i & 3, 0] += r
+        steps[at[i], i & 3, 1] += 1.0 if kind == NUMBERS else abs(r) - r * r
     for leaf in range(value.size):
-        down = slope[0, leaf] + slope[1, leaf] + slope[2, leaf] + slope[3, leaf]
-        bend = curve[0, leaf] + curve[1, leaf] + curve[2, leaf] + curve[3, leaf]
-        value[leaf] = rate * down / bend if bend > FLAT else 0.0
+        step = steps[inner + leaf]
+        slope = step[0, 0] + step[1, 0] + step[2, 0] + step[3, 0]
+        curve = step[0, 1] + step[1, 1] + step[2, 1] + step[3, 1]
+        value[leaf] = rate * slope / curve if curve > FLAT else 0.0
 
 
 def _add_forest(
