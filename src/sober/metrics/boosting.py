@@ -1,9 +1,9 @@
 """Gradient boosted trees (Friedman 2001) for DCI: which latents predict a factor, and how well.
 
 The trees of scikit-learn's `GradientBoostingClassifier` and `GradientBoostingRegressor` with their defaults, as in the
-Sober Look study (Locatello et al. 2020), more than a hundred times faster: one tree per class and stage on the
-residuals of the log loss (one alone for two classes, or on those of the squared error), Newton steps in the leaves, and
-as the importance of a feature the decrease of squared error by its splits.
+Sober Look study (Locatello et al. 2020), about a hundred times faster: one tree per class and stage on the residuals
+of the log loss (one alone for two classes, or on those of the squared error), Newton steps in the leaves, and as the
+importance of a feature the decrease of squared error by its splits.
 
 Every split is the best there is, not the best of a histogram: cuts between bins alone move DCI by up to 0.05.
 Histograms only say where to look. The decrease by a cut is a convex function of the number of rows on its left and of
@@ -57,18 +57,19 @@ def boosted(
     depth: int = 3,
     threads: int | None = None,
 ) -> list[Boosted]:
-    """Boosted trees for each target. Whole numbers are classes; other numbers are regressed on.
+    """Boosted trees for each target: integers are classes, floats are regressed on.
 
     All targets come in one call because they share the sorting of `x_train` and are fitted side by side, one in each
     thread. What comes out for a target is the same alone or among others, and with any number of threads. Among
-    features that split equally well, such as copies of a latent, one is taken at random: by the `seed` alone.
+    features that split equally well, such as copies of a latent, one is taken at random: by the `seed` alone. Between a
+    latent and its mirror image rounding decides, as in scikit-learn.
     """
     x_train, x_test = _checked("x_train", x_train), _checked("x_test", x_test)
     targets = [np.asarray(target) for target in targets]
     if not 1 <= depth <= DEEPEST or x_train.shape[1] != x_test.shape[1] or not len(x_train):
         raise RequestError(f"boosted trees need rows, a depth from 1 to {DEEPEST} and the same latents in both parts")
-    if any(target.shape != x_train.shape[:1] for target in targets):
-        raise RequestError(f"boosted trees need one value of each target for each of the {len(x_train)} training rows")
+    if any(target.shape != x_train.shape[:1] or not np.isfinite(target).all() for target in targets):
+        raise RequestError(f"boosted trees need a finite value of each target for each of {len(x_train)} training rows")
     grow, add = _compiled()
     with ThreadPoolExecutor(threads or _cores()) as pool:
         table = _sorted(x_train, pool)
