@@ -47,7 +47,10 @@ def grid(
     """
     if method not in METHODS:
         raise RequestError(f"unknown method {method!r}: choose one of {listed(METHODS)}")
-    nets = nets or ("conv" if min(world.image_shape[:2]) >= 32 else "small")
+    only = METHODS[method].nets
+    if only is not None and nets not in (None, only):
+        raise RequestError(f"method {method} needs nets {only!r}, not {nets!r}: leave --nets out")
+    nets = nets or only or ("conv" if min(world.image_shape[:2]) >= 32 else "small")
     if nets not in NETS:
         raise RequestError(f"unknown nets {nets!r}: choose one of {listed(NETS)}")
     if isinstance(seeds, int) and seeds < 1:

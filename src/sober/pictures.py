@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 from sober.errors import RequestError, brief
 from sober.files import replacing
+from sober.methods import METHODS
 from sober.model import Model, latent_kl
 from sober.types import Factor
 from sober.worlds import World
@@ -25,6 +26,7 @@ SPAN = 2.0  # standard deviations of the prior either way
 PANELS_ACROSS = 2
 GAP = 1.9  # between panels, in pictures: room for the labels
 CELL = 0.46  # inches a picture
+TITLE_WIDTH = 54  # letters above a panel
 PAPER, INK, FADED = "#e6e7eb", "#1b1b1f", "#8d8f99"  # grey paper, so that white pictures keep their edges
 
 
@@ -127,12 +129,17 @@ def _displayable(image: Any) -> Float[np.ndarray, "H W 3"]:
 
 
 def _title(model: Model) -> str:
-    settings = model.run.hyper.items()
+    # Of the hyperparameters the first, which is the main one, and those that are not at their defaults.
+    known = METHODS[model.run.method].hyper if model.run.method in METHODS else ()
+    usual = {each.name: each.default for each in known[1:]}
+    settings = [(name, value) for name, value in model.run.hyper.items() if usual.get(name) != value]
     hyper = ", ".join(
         f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in settings
     )
     diverged = "" if model.diverged is None else f" · diverged at step {model.diverged}"
-    return f"{model.run.method}{' ' if hyper else ''}{hyper} · seed {model.run.seed}{diverged}"
+    seed = f"seed {model.run.seed}{diverged}"
+    title = f"{model.run.method}{' ' if hyper else ''}{hyper} · {seed}"
+    return title if len(title) <= TITLE_WIDTH else f"{model.run.method} · {seed}\n{hyper}"
 
 
 def _extent(factor: Factor) -> str:

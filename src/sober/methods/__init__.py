@@ -1,12 +1,28 @@
 """Training methods, by name. To add one: one file here, one line below, one test."""
 
+from sober.methods.annealed_vae import annealed_vae
+from sober.methods.beta_tcvae import beta_tcvae
 from sober.methods.beta_vae import beta_vae
+from sober.methods.control_vae import control_vae
+from sober.methods.dava import dava
+from sober.methods.dip_vae_i import dip_vae_i
+from sober.methods.dip_vae_ii import dip_vae_ii
+from sober.methods.factor_vae import factor_vae
 from sober.methods.method import Hyper, Method
+from sober.methods.pca import pca
 from sober.methods.vae import vae
 
 METHODS: dict[str, Method] = {
     "vae": vae,
     "beta_vae": beta_vae,
+    "annealed_vae": annealed_vae,
+    "dip_vae_i": dip_vae_i,
+    "dip_vae_ii": dip_vae_ii,
+    "beta_tcvae": beta_tcvae,
+    "control_vae": control_vae,
+    "factor_vae": factor_vae,
+    "dava": dava,
+    "pca": pca,
 }
 
 __all__ = ["METHODS", "Hyper", "Method"]

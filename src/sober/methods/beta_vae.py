@@ -31,4 +31,8 @@ beta_vae = Method(
     hyper=(Hyper("beta", 4.0, "weight of the KL term; 1 is the plain VAE", low=0.0),),
     init=init_autoencoder,
     update=update_by(loss),
+    sweeps={
+        "sober_look": {"beta": (1.0, 2.0, 4.0, 6.0, 8.0, 16.0)},  # Table 3
+        "udr": {"beta": (1.0, 2.0, 4.0, 6.0, 8.0, 16.0)},  # Table 3: the same models
+    },
 )

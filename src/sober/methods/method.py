@@ -23,6 +23,7 @@ from sober.types import Setting
 Images = Float[Array, "B H W C"]
 Scalar = Float[Array, ""]
 Terms = dict[str, Scalar]  # named numbers to log; a step is good when all of them are finite
+Draw = Callable[[Key[Array, ""]], Images]  # a fresh batch of pictures
 Loss = Callable[[Autoencoder, Images, Key[Array, ""], Mapping[str, Any], "Setup"], tuple[Scalar, Terms]]
 
 
@@ -60,7 +61,7 @@ class Hyper:
 
     def check(self, value: Setting) -> Setting:
         if self.choices:
-            if value not in self.choices:
+            if not any(value == choice and type(value) is type(choice) for choice in self.choices):  # 1 is not True
                 raise RequestError(f"{self.name}={value} is not one of {listed(self.choices)}")
             return value
         if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
@@ -76,6 +77,7 @@ class Method:
 
     `init(setup, key, hyper) -> State`
     `update(setup, state, draw, key, step, hyper) -> (State, Terms)`, where `draw(key)` gives a fresh batch of pictures.
+    `sweeps` holds the values that studies give its hyperparameters, by the study's name: `grid` takes one as it is.
     """
 
     name: str
@@ -83,10 +85,9 @@ class Method:
     reference: str
     hyper: tuple[Hyper, ...]
     init: Callable[[Setup, Key[Array, ""], Mapping[str, Any]], State]
-    update: Callable[
-        [Setup, State, Callable[[Key[Array, ""]], Images], Key[Array, ""], Int[Array, ""], Mapping[str, Any]],
-        tuple[State, Terms],
-    ]
+    update: Callable[[Setup, State, Draw, Key[Array, ""], Int[Array, ""], Mapping[str, Any]], tuple[State, Terms]]
+    sweeps: Mapping[str, Mapping[str, tuple[Setting, ...]]] = dataclasses.field(default_factory=dict)
+    nets: str | None = None  # the only ones it works with
 
     def settings(self, given: Mapping[str, Setting]) -> dict[str, Setting]:
         """All hyperparameters: the given ones checked, the others at their defaults."""
@@ -120,7 +121,7 @@ def update_by(loss: Loss) -> Callable[..., tuple[State, Terms]]:
     def update(
         setup: Setup,
         state: State,
-        draw: Callable[[Key[Array, ""]], Images],
+        draw: Draw,
         key: Key[Array, ""],
         step: Int[Array, ""],
         hyper: Mapping[str, Any],
@@ -144,13 +145,17 @@ def elbo_terms(
     what one picture has (pixels and channels; latents) and averaged over the batch.
     """
     mean, logvar = model.encode(images, dtype)
-    noise = jax.random.normal(key, mean.shape, mean.dtype)
-    codes = mean + jnp.exp(logvar / 2) * noise
+    codes = sample(mean, logvar, key)
     logits = model.decode(codes, dtype)
     # softplus(l) - l·x is -log Bernoulli(x; sigmoid(l)), stable for any logit.
     reconstruction = jnp.sum(jax.nn.softplus(logits) - logits * images) / len(images)
     kl = jnp.sum(kl_per_latent(mean, logvar)) / len(images)
     return {"reconstruction": reconstruction, "kl": kl}, (mean, logvar, codes)
+
+
+def sample(mean: Float[Array, "B D"], logvar: Float[Array, "B D"], key: Key[Array, ""]) -> Float[Array, "B D"]:
+    """Codes drawn from N(mean, exp(logvar)), through which gradients reach both."""
+    return mean + jnp.exp(logvar / 2) * jax.random.normal(key, mean.shape, mean.dtype)
 
 
 def kl_per_latent(mean: Float[Array, "B D"], logvar: Float[Array, "B D"]) -> Float[Array, "B D"]:

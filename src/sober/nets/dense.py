@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from sober.nets.layers import Linear
-from sober.nets.nets import Nets, Shape
+from sober.nets.nets import Nets, Shape, normed_relu
 
 
 class Stack(eqx.Module):
@@ -76,6 +76,7 @@ dense = Nets(
     reference="Chen et al. (2018): Isolating Sources of Disentanglement in VAEs, appendix H.1",
     encoder=functools.partial(DenseEncoder, widths=(1200, 1200), activation=jax.nn.relu),
     decoder=functools.partial(DenseDecoder, widths=(1200, 1200, 1200), activation=jnp.tanh),
+    discriminator=functools.partial(DenseEncoder, outputs=1, widths=(1200, 1200), activation=normed_relu),
 )
 
 small = Nets(
@@ -84,4 +85,5 @@ small = Nets(
     reference="Sober",
     encoder=functools.partial(DenseEncoder, widths=(64, 64), activation=jax.nn.relu),
     decoder=functools.partial(DenseDecoder, widths=(64, 64), activation=jax.nn.relu),
+    discriminator=functools.partial(DenseEncoder, outputs=1, widths=(64, 64), activation=normed_relu),
 )

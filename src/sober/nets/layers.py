@@ -239,3 +239,47 @@ collect.defvjp(lambda x: (_collect(x), None), lambda _, g: (_spread(g),))
 spread.defvjp(lambda x: (_spread(x), None), lambda _, g: (_collect(g),))
 corners.defvjp(lambda x: (_corners(x), None), lambda _, g: (_overlap(g),))
 overlap.defvjp(lambda x: (_overlap(x), None), lambda _, g: (_corners(g),))
+
+
+@jax.custom_vjp
+def instance_norm(x: Float[Array, "b *positions c"]) -> Float[Array, "b *positions c"]:
+    """Each channel of each picture with mean 0 and variance 1 over its positions; the units of a fully connected layer
+    are the positions of one channel. Where there is a single position nothing would be left, so it is kept as it is."""
+    return _normed(x)[0]
+
+
+def _normed(x: Array) -> tuple[Array, Array]:
+    if _is_single(x):
+        return x, jnp.ones((), x.dtype)
+    wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    mean, square = _mean(wide), _mean(wide**2)  # in one pass
+    scale = jax.lax.rsqrt(jnp.maximum(square - mean**2, 0) + 1e-5)
+    return ((wide - mean) * scale).astype(x.dtype), scale
+
+
+def _normed_backward(saved: tuple[Array, Array], g: Array) -> tuple[Array]:
+    y, scale = saved
+    if _is_single(y):
+        return (g,)
+    wide, y = g.astype(scale.dtype), y.astype(scale.dtype)
+    return (((wide - _mean(wide) - y * _mean(wide * y)) * scale).astype(g.dtype),)
+
+
+def _normed_forward(x: Array) -> tuple[Array, tuple[Array, Array]]:
+    y, scale = _normed(x)
+    return y, (y, scale)
+
+
+def _positions(x: Array) -> tuple[int, ...]:
+    return tuple(range(1, max(x.ndim - 1, 2)))
+
+
+def _is_single(x: Array) -> bool:
+    return math.prod(x.shape[axis] for axis in _positions(x)) == 1
+
+
+def _mean(x: Array) -> Array:
+    return jnp.mean(x, axis=_positions(x), keepdims=True)
+
+
+instance_norm.defvjp(_normed_forward, _normed_backward)

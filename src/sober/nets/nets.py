@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from sober.nets.layers import instance_norm
+
 Shape = tuple[int, int, int]
 
 
@@ -23,6 +25,7 @@ class Nets:
     reference: str
     encoder: Callable[[Key[Array, ""], Shape, int], Any]  # pictures (B, H, W, C) -> (B, outputs)
     decoder: Callable[[Key[Array, ""], Shape, int], Any]  # codes (B, D) -> (B, H, W, C)
+    discriminator: Callable[[Key[Array, ""], Shape], Any]  # pictures -> (B, 1): the encoder, with instance norm
 
 
 class Autoencoder(eqx.Module):
@@ -41,12 +44,17 @@ class Autoencoder(eqx.Module):
     ) -> tuple[Float[Array, "B D"], Float[Array, "B D"]]:
         """Mean and log-variance of q(z|x), in float32 whatever the nets compute in."""
         mean, logvar = jnp.split(self.encoder(images.astype(dtype)), 2, axis=-1)
-        return _at_least_float32(mean), _at_least_float32(logvar)
+        return at_least_float32(mean), at_least_float32(logvar)
 
     def decode(self, codes: Float[Array, "B D"], dtype: Any = jnp.float32) -> Float[Array, "B H W C"]:
         """Logits of p(x|z), in float32 whatever the nets compute in."""
-        return _at_least_float32(self.decoder(codes.astype(dtype)))
+        return at_least_float32(self.decoder(codes.astype(dtype)))
 
 
-def _at_least_float32(x: Array) -> Array:
+def normed_relu(x: Float[Array, "b *positions c"]) -> Float[Array, "b *positions c"]:
+    """Instance norm, then ReLU: what follows the layers of a discriminator."""
+    return jax.nn.relu(instance_norm(x))
+
+
+def at_least_float32(x: Array) -> Array:
     return x.astype(jnp.promote_types(x.dtype, jnp.float32))

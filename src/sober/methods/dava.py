@@ -1,0 +1,243 @@
+"""DAVA (Estermann & Wattenhofer 2023): room in the codes grows only as long as the latents can be mixed freely.
+
+A discriminator of pictures tries to tell reconstructions x̂ = Dec(z) from generated pictures x̃ = Dec(z̃), where z̃ is
+z with each latent permuted over the batch. While it is clueless, any combination of the latents makes a picture like
+those of the world, and the capacity C may rise. As it sees a difference, C falls, and encoder and decoder are pushed to
+make that difference vanish. With its accuracy on the batch, a step is
+
+    1  autoencoder      down E_q(z|x)[-log p(x|z)] + γ · (KL - C)⁴, where KL is the mean over latents
+    2  discriminator    up log D(x̂) + log(1 - D(x̃)), with smoothed labels
+    3  capacity         C + ΔC if accuracy ≤ 0.5;  C if accuracy ≤ 0.51;  else C - ΔC;  never below 0
+    4  encoder          down μ · encoder_weight · log D(x̂)              where μ = max(100 · (accuracy - 0.5), 0)
+       decoder          down μ · decoder_weight · log(1 - D(x̃))
+
+each with Adam after clipping the norm of the gradient to 1. Steps 2 to 4 see what the autoencoder makes after step 1,
+the accuracy is that of the discriminator before step 2, and where a weight is 0 step 4 leaves its part alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, Key
+
+from sober.methods.factor_vae import permuted
+from sober.methods.method import (
+    Draw,
+    Hyper,
+    Images,
+    Method,
+    Scalar,
+    Setup,
+    State,
+    Terms,
+    elbo_terms,
+    init_autoencoder,
+    sample,
+)
+from sober.nets import Autoencoder
+from sober.nets.discriminators import PictureDiscriminator
+
+SMOOTHING = 0.1  # how far labels are from 0 and 1; the paper names no number
+REFERENCE_CONFIDENCE = 0.6  # the public code: above it a picture counts as a reconstruction; also its largest smoothing
+REFERENCE_CAPACITY = 8.0  # where its C stops
+REFERENCE_DECODER = 0.001  # its largest weight of the decoder's adversarial loss
+
+Logits = Float[Array, " 2B"]
+
+
+class Parts(NamedTuple):
+    """Something for each part of the autoencoder: both are trained by Adam, one may rest while the other moves."""
+
+    encoder: Any
+    decoder: Any
+
+
+class Memory(NamedTuple):
+    discriminator: PictureDiscriminator
+    optimiser: Any  # of the discriminator
+    capacity: Scalar  # C, in nats for each latent
+
+
+def annealed(
+    model: Autoencoder, images: Images, key: Key[Array, ""], capacity: Scalar, gamma: Scalar, dtype: Any
+) -> tuple[Scalar, Terms]:
+    """The autoencoder's own objective. The fourth power lets KL waver from batch to batch but never far."""
+    terms, (mean, _, _) = elbo_terms(model, images, key, dtype)
+    return terms["reconstruction"] + gamma * (terms["kl"] / mean.shape[1] - capacity) ** 4, terms
+
+
+def labels(batch: int, key: Key[Array, ""], variant: str) -> Logits:
+    """What the discriminator should say of a mixed batch: reconstructions first, then generated pictures."""
+    real = jnp.arange(2 * batch) < batch
+    if variant == "reference":
+        smoothing = REFERENCE_CONFIDENCE * jax.random.uniform(key, real.shape)
+    else:
+        smoothing = jnp.full(real.shape, SMOOTHING)
+    return jnp.where(real, 1 - smoothing, smoothing)
+
+
+def accuracy_of(logits: Logits, variant: str) -> Scalar:
+    """The share of a mixed batch that the discriminator gets right."""
+    confidence = REFERENCE_CONFIDENCE if variant == "reference" else 0.5
+    real = jnp.arange(len(logits)) < len(logits) // 2
+    return jnp.mean((jax.nn.sigmoid(logits) >= confidence) == real)
+
+
+def next_capacity(capacity: Scalar, accuracy: Scalar, delta: Scalar, variant: str) -> Scalar:
+    """C rises only while the discriminator is clueless, waits a little above that, and falls beyond."""
+    direction = jnp.where(accuracy <= 0.5, 1, jnp.where(accuracy <= 0.51, 0, -1))
+    return jnp.clip(capacity + delta * direction, 0, REFERENCE_CAPACITY if variant == "reference" else None)
+
+
+def weights(accuracy: Scalar, hyper: Mapping[str, Any]) -> Parts:
+    """How much encoder and decoder mind the discriminator: nothing while it is clueless, linearly more above."""
+    base = jnp.maximum((accuracy - 0.5) * 100, 0)
+    decoder = base * hyper["decoder_weight"]
+    if hyper["variant"] == "reference":
+        decoder = jnp.minimum(decoder, REFERENCE_DECODER)
+    return Parts(base * hyper["encoder_weight"], decoder)
+
+
+def cross_entropy(logits: Logits, target: Logits, variant: str) -> Scalar:
+    """What the discriminator descends."""
+    return over_batch(jax.nn.softplus(logits) - target * logits, variant)
+
+
+def adversarial(logits: Logits, weight: Parts, variant: str) -> Scalar:
+    """What the autoencoder descends to mislead the discriminator: the encoder through reconstructions, the decoder
+    through generated pictures. The losses of the public code do not saturate where the discriminator is right."""
+    real, fake = jnp.split(logits, 2)
+    if variant == "reference":
+        encoder, decoder = -jax.nn.log_sigmoid(-real), -jax.nn.log_sigmoid(fake)
+    else:
+        encoder, decoder = jax.nn.log_sigmoid(real), jax.nn.log_sigmoid(-fake)
+    return weight.encoder * over_batch(encoder, variant) + weight.decoder * over_batch(decoder, variant)
+
+
+def over_batch(losses: Float[Array, " n"], variant: str) -> Scalar:
+    """The mean, as the paper's expectations say; the public code sums."""
+    return jnp.sum(losses) if variant == "reference" else jnp.mean(losses)
+
+
+def pictures(model: Autoencoder, codes: Float[Array, "B D"], dtype: Any) -> Images:
+    """What the discriminator sees of codes."""
+    return jax.nn.sigmoid(model.decode(codes, dtype))
+
+
+def clipped(gradient: Any) -> tuple[Any, Scalar]:
+    """The gradient with a norm of 1 at most, and the norm it had."""
+    norm = optax.tree.norm(gradient)
+    return jax.tree.map(lambda leaf: leaf / jnp.maximum(norm, 1), gradient), norm
+
+
+def follow(
+    gradient: Any, optimiser: optax.GradientTransformation, memory: Any, params: Any, moves: Any = True
+) -> tuple[Any, Any]:
+    """One optimiser step, or none at all: new parameters and the optimiser's new memory."""
+    updates, later = optimiser.update(gradient, memory, params)
+    new = optax.apply_updates(params, updates), later
+    return jax.tree.map(lambda new, old: jnp.where(moves, new, old), new, (params, memory))
+
+
+def move(setup: Setup, model: Autoencoder, optimiser: Parts, gradient: Any, moves: Parts) -> tuple[Autoencoder, Parts]:
+    """A step of those parts of the autoencoder that move."""
+    encoder, for_encoder = follow(gradient.encoder, setup.optimiser, optimiser.encoder, model.encoder, moves.encoder)
+    decoder, for_decoder = follow(gradient.decoder, setup.optimiser, optimiser.decoder, model.decoder, moves.decoder)
+    model = eqx.tree_at(lambda model: (model.encoder, model.decoder), model, (encoder, decoder))
+    return model, Parts(for_encoder, for_decoder)
+
+
+def init(setup: Setup, key: Key[Array, ""], hyper: Mapping[str, Any]) -> State:
+    for_model, for_discriminator = jax.random.split(key)
+    model = init_autoencoder(setup, for_model, hyper).model
+    discriminator = PictureDiscriminator(for_discriminator, setup.nets, setup.image_shape)
+    memory = Memory(discriminator, optax.adam(hyper["discriminator_rate"]).init(discriminator), jnp.zeros(()))
+    return State(model, Parts(setup.optimiser.init(model.encoder), setup.optimiser.init(model.decoder)), memory)
+
+
+def update(
+    setup: Setup, state: State, draw: Draw, key: Key[Array, ""], step: Int[Array, ""], hyper: Mapping[str, Any]
+) -> tuple[State, Terms]:
+    for_images, for_codes, for_codes_again, for_order, for_labels = jax.random.split(key, 5)
+    discriminator, memory, capacity = state.memory
+    variant, dtype = hyper["variant"], setup.dtype
+    images = draw(for_images)
+
+    # 1. The autoencoder.
+    (loss, terms), gradient = jax.value_and_grad(annealed, has_aux=True)(
+        state.model, images, for_codes, capacity, hyper["gamma"], dtype
+    )
+    gradient, norm = clipped(gradient)
+    model, optimiser = move(setup, state.model, state.optimiser, gradient, Parts(True, True))
+
+    # What it makes now: each function `to_…` will lead the gradient of step 4 back to the part that it is for.
+    def encode(model: Autoencoder) -> Float[Array, "B D"]:
+        mean, logvar = model.encode(images, dtype)
+        return sample(mean, logvar, for_codes_again)
+
+    codes, to_encoder = jax.vjp(encode, model)
+    rebuilt, to_codes = jax.vjp(lambda codes: pictures(model, codes, dtype), codes)
+    mixed_codes = permuted(codes, for_order)
+    generated, to_decoder = jax.vjp(lambda model: pictures(model, mixed_codes, dtype), model)
+    both = jnp.concatenate([rebuilt, generated])  # (2B, H, W, C)
+
+    # 2. The discriminator.
+    def judge(net: PictureDiscriminator) -> tuple[Scalar, Logits]:
+        logits = net(both, dtype)
+        return cross_entropy(logits, labels(len(images), for_labels, variant), variant), logits
+
+    (discriminator_loss, logits), gradient = jax.value_and_grad(judge, has_aux=True)(discriminator)
+    gradient, discriminator_norm = clipped(gradient)
+    discriminator, memory = follow(gradient, optax.adam(hyper["discriminator_rate"]), memory, discriminator)
+
+    # 3. The capacity.
+    accuracy = accuracy_of(logits, variant)
+    later = next_capacity(capacity, accuracy, hyper["delta_c"], variant)
+
+    # 4. The autoencoder against the discriminator.
+    weight = weights(accuracy, hyper)
+    to_pictures = jax.grad(lambda both: adversarial(discriminator(both, dtype), weight, variant))(both)
+    to_rebuilt, to_generated = jnp.split(to_pictures, 2)
+    of_encoder, encoder_norm = clipped(to_encoder(*to_codes(to_rebuilt))[0].encoder)
+    of_decoder, decoder_norm = clipped(to_decoder(to_generated)[0].decoder)
+    moves = Parts(weight.encoder > 0, weight.decoder > 0)
+    model, optimiser = move(setup, model, optimiser, Parts(of_encoder, of_decoder), moves)
+
+    logged = {
+        "loss": loss,
+        **terms,
+        "capacity": capacity,
+        "accuracy": accuracy,
+        "gradient_norm": norm,
+        "discriminator_loss": discriminator_loss,
+        "discriminator_gradient_norm": discriminator_norm,
+        "encoder_adversarial_norm": encoder_norm,
+        "decoder_adversarial_norm": decoder_norm,
+    }
+    return State(model, optimiser, Memory(discriminator, memory, later)), logged
+
+
+dava = Method(
+    name="dava",
+    summary="room in the codes grows while a discriminator of pictures cannot tell freely mixed latents from real ones",
+    reference="Estermann & Wattenhofer (2023): DAVA, Disentangling Adversarial Variational Autoencoder",
+    hyper=(
+        Hyper("delta_c", 4e-5, "how far the capacity moves in a step, in nats for each latent", low=0.0),
+        Hyper("gamma", 500.0, "weight of the distance between KL and capacity, to the fourth power", low=0.0),
+        Hyper("encoder_weight", 0.3, "how much the encoder minds the discriminator", low=0.0),
+        Hyper("decoder_weight", 0.001, "how much the decoder minds the discriminator", low=0.0),
+        Hyper("discriminator_rate", 1e-4, "learning rate of the discriminator", low=0.0),
+        Hyper("variant", "paper", "paper, or reference as in the public code", choices=("paper", "reference")),
+    ),
+    init=init,
+    update=update,
+    sweeps={  # Table 8: one setting for all of its worlds
+        "dava": {"delta_c": (4e-5,), "gamma": (500.0,), "encoder_weight": (0.3,), "decoder_weight": (0.001,)}
+    },
+)

@@ -1,0 +1,41 @@
+"""What is particular to the annealed VAE; the rest is in test_every_method.py."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from families import BLOCKS, small_runs
+from sober.methods.annealed_vae import capacity
+from sober.train import train
+
+
+@pytest.mark.parametrize(
+    ("step", "nats"), [(0, 0.0), (1, 2.5e-4), (50_000, 12.5), (99_999, 24.99975), (100_000, 25.0), (300_000, 25.0)]
+)
+def test_the_capacity_rises_in_a_straight_line_and_stays(step, nats):
+    hyper = {"c_max": jnp.float32(25), "iteration_threshold": jnp.float32(100_000)}
+    np.testing.assert_allclose(capacity(jnp.int32(step), hyper), nats, rtol=1e-6)
+
+
+def test_each_model_follows_its_own_schedule_and_pays_for_the_distance_to_it(tmp_path):
+    settings = {"gamma": [10.0, 100.0], "c_max": [2.0, 6.0], "iteration_threshold": [10.0, 40.0]}
+    runs = small_runs("annealed_vae", settings, seeds=1, steps=20)
+    family = train(runs, BLOCKS, tmp_path)
+    for run in runs:
+        curves, hyper = family.model(run).curves, run.hyper  # of 20 steps each is an entry
+        expected = hyper["c_max"] * np.minimum(np.arange(20) / hyper["iteration_threshold"], 1)
+        np.testing.assert_allclose(curves["capacity"], expected, rtol=1e-6)
+        distance = np.abs(curves["kl"] - curves["capacity"])
+        np.testing.assert_allclose(curves["loss"], curves["reconstruction"] + hyper["gamma"] * distance, rtol=1e-5)
+
+
+def test_the_kl_follows_the_capacity(tmp_path):
+    settings = {"gamma": 100.0, "c_max": [1.0, 4.0], "iteration_threshold": 800.0}
+    runs = small_runs("annealed_vae", settings, seeds=1, steps=1000, batch=32)
+    family = train(runs, BLOCKS, tmp_path)
+    for run in runs:
+        curves = family.model(run).curves
+        np.testing.assert_allclose(curves["kl"][-10:], run.hyper["c_max"], rtol=0.1)
+        np.testing.assert_allclose(curves["kl"][50], curves["capacity"][50], rtol=0.25)

@@ -1,0 +1,66 @@
+"""The gradient that a method descends is that of the loss it reports, by central differences in float64."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from sober.methods import METHODS
+from sober.methods.method import Setup
+from sober.nets import NETS
+from sober.nets.dense import DenseDecoder, DenseEncoder
+
+# Their steps go down several losses, one after the other, or down none: their own tests check them.
+NOT_ONE_LOSS = {"factor_vae", "dava", "pca"}
+STEP = 1e-6
+CHOICES = [
+    (name, choices)
+    for name in sorted(METHODS.keys() - NOT_ONE_LOSS)
+    for choices in ([{}] if name != "beta_tcvae" else [{}, {"estimator": "stratified"}, {"prior": "flow"}])
+]
+
+# Smooth, so that differences are good everywhere.
+TINY = dataclasses.replace(
+    NETS["small"],
+    encoder=lambda key, shape, outputs: DenseEncoder(key, shape, outputs, widths=(5,), activation=jnp.tanh),
+    decoder=lambda key, shape, latents: DenseDecoder(key, shape, latents, widths=(5,), activation=jnp.tanh),
+)
+
+
+@pytest.fixture(autouse=True)
+def float64() -> Iterator[None]:
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.mark.parametrize(("name", "choices"), CHOICES)
+def test_the_gradient_agrees_with_central_differences(name, choices):
+    """A step of plain gradient descent at rate 1 moves the weights by the gradient, which is how it is read here."""
+    method = METHODS[name]
+    setup = Setup(TINY, (4, 4, 1), 3, 6, 40, jnp.float64, optax.sgd(1.0))
+    hyper = {k: v if isinstance(v, str | bool) else jnp.float64(v) for k, v in method.settings(choices).items()}
+    images = jnp.asarray(np.random.default_rng(0).uniform(size=(6, 4, 4, 1)))
+    state = method.init(setup, jax.random.key(1), hyper)
+
+    @jax.jit
+    def update(model):
+        before = state._replace(model=model)
+        after, terms = method.update(setup, before, lambda key: images, jax.random.key(2), jnp.int64(9), hyper)
+        return after.model, terms["loss"]
+
+    after, loss = update(state.model)
+    assert np.isfinite(loss)
+    gradient = jax.tree.map(lambda old, new: np.asarray(old - new), state.model, after)
+    rng = np.random.default_rng(3)
+    for _ in range(5):
+        direction = jax.tree.map(lambda g: rng.normal(size=g.shape), gradient)
+        along = sum(np.vdot(g, d) for g, d in zip(*map(jax.tree.leaves, (gradient, direction)), strict=True))
+        ends = [jax.tree.map(lambda p, d: p + step * d, state.model, direction) for step in (STEP, -STEP)]  # noqa: B023
+        slope = (update(ends[0])[1] - update(ends[1])[1]) / (2 * STEP)
+        np.testing.assert_allclose(slope, along, rtol=1e-5, atol=1e-6)
