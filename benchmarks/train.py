@@ -26,13 +26,13 @@ from sober.cohort import Program, signature
 from sober.device import free_memory
 from sober.family import grid
 from sober.types import Factor
-from sober.worlds import World
+from sober.worlds import Grid, World
 from sober.worlds import world as open_world
 
 BATCH, LATENTS = 64, 10
 
 
-class ColouredSprites(World):
+class ColouredSprites(Grid):
     """dSprites with a random brightness in each of three channels: the papers' RGB shape at the same drawing cost."""
 
     name = "coloured sprites"

@@ -68,7 +68,7 @@ def read_codes(family: Family, run: Run, *, index: Int[np.ndarray, " N"] | None 
     arrays, about = load_arrays(path)
     if about.get("run") != run.identity:
         raise RequestError(f"{path} holds the codes of another run: delete it to make it again")
-    factors = family.world.classes(_checked(family.world, index))
+    factors = family.world.labels(_checked(family.world, index))
     flags = tuple(json.loads(about["flags"]))
     return Codes(arrays["mean"], arrays["logvar"], factors, family.world.factors, flags)
 

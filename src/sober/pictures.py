@@ -34,13 +34,11 @@ def contact_sheet(world: World, path: Path, *, seed: int = 0) -> None:
     """Random pictures on top, then one row per factor in which only that factor changes."""
     columns = 12
     samples = world.sample(seed, 2 * columns).images
-    base = world.classes(np.asarray(world.index(jax.random.key(seed), 1)))[0]
+    base = int(np.asarray(world.index(jax.random.key(seed), 1))[0])
     rows: list[tuple[str, np.ndarray]] = [("random", samples[:columns]), ("", samples[columns:])]
     for k, factor in enumerate(world.factors):
-        values = np.unique(np.linspace(0, factor.size - 1, min(columns, factor.size)).round().astype(int))
-        classes = np.tile(base, (len(values), 1))
-        classes[:, k] = values
-        rows.append((f"{factor.name}\n{_extent(factor)}", world.render(world.index_of(classes))))
+        if (varied := world.vary(base, k, columns)) is not None:
+            rows.append((f"{factor.name}\n{_extent(factor)}", varied))
     figure, axes = _canvas(columns, _height(len(rows)), left=1.4)
     axes.text(0, -0.8, world.name, fontsize=11, color=INK, weight="bold", va="bottom")
     axes.text(columns, -0.8, world.summary, fontsize=8, color=FADED, va="bottom", ha="right")

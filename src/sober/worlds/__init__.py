@@ -9,7 +9,7 @@ import re
 from sober.errors import RequestError, listed
 from sober.worlds.blocks import Blocks
 from sober.worlds.dsprites import DSprites
-from sober.worlds.world import Sample, World
+from sober.worlds.world import Continuum, Grid, Sample, World
 
 WORLDS: dict[str, type[World]] = {
     "blocks": Blocks,
@@ -32,4 +32,4 @@ def world(spec: str) -> World:
     return WORLDS[name](**pairs)
 
 
-__all__ = ["WORLDS", "Sample", "World", "world"]
+__all__ = ["WORLDS", "Continuum", "Grid", "Sample", "World", "world"]

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from sober.types import Factor
-from sober.worlds.world import World
+from sober.worlds.world import Grid
 
 SIDE = 16
 HEIGHT = 9  # of every block
@@ -23,7 +23,7 @@ COLUMN_LANE = np.searchsorted([left for left, _ in LANES], _COLUMN, side="right"
 COLUMN_TAKEN = np.array([c < LANES[lane][0] + LANES[lane][1] for c, lane in enumerate(COLUMN_LANE)])
 
 
-class Blocks(World):
+class Blocks(Grid):
     name = "blocks"
     summary = "four blocks, each sliding in its own lane: 4 factors, 4,096 pictures of 16 x 16"
     reference = "Sober"

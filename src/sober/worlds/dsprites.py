@@ -27,7 +27,7 @@ from jaxtyping import Array, Float, Float32, Int, Key, UInt32, UInt64
 from sober.errors import RequestError, brief
 from sober.files import cache_dir, load_arrays, save_arrays
 from sober.types import Factor
-from sober.worlds.world import World
+from sober.worlds.world import Grid
 
 SCALES = np.linspace(0.5, 1.0, 6)
 ANGLES = 2 * np.pi * np.arange(40) / 39
@@ -38,7 +38,7 @@ RENDERER = "1"  # part of the cache's name: a change that alters any pixel raise
 PUBLISHED = (737280, 64, 64)
 
 
-class DSprites(World):
+class DSprites(Grid):
     """`dsprites`, or `dsprites:file=PATH` for the pictures of the published npz."""
 
     name = "dsprites"

@@ -16,19 +16,22 @@ from jaxtyping import Array, Float, Int, Key, UInt8
 from sober.errors import RequestError
 from sober.types import Factor
 
+Labels = Int[np.ndarray, "N K"] | Float[np.ndarray, "N K"]  # classes from 0; real numbers where continuous
+
 
 class Sample(NamedTuple):
-    """Labelled pictures: the class of every factor, and the picture, row by row."""
+    """Labelled pictures: the class of every factor (its value where it is continuous), and the picture, row by row."""
 
-    factors: Int[np.ndarray, "N K"]
+    factors: Labels
     images: UInt8[np.ndarray, "N H W C"]
 
 
 class World(abc.ABC):
-    """Pictures made by factors: the whole Cartesian product, each picture known by its row-major index.
+    """Pictures and the factors behind them: a finite set, each picture known by its index.
 
     A world has two pure functions that run inside the compiled training step, `index` (which pictures) and `pixels`
     (what they look like), and arrays they read, `data`, which live on the device. All else is derived from these.
+    Most worlds are a `Grid`, the whole Cartesian product of their factors; a `Continuum` has real-valued factors.
     """
 
     name: str
@@ -36,6 +39,8 @@ class World(abc.ABC):
     reference: str
     factors: tuple[Factor, ...]
     image_shape: tuple[int, int, int]
+    size: int  # how many pictures there are
+    stochastic = False  # whether pictures have nuisance, drawn anew each time they are trained on
 
     @abc.abstractmethod
     def make_data(self) -> Any:
@@ -43,7 +48,19 @@ class World(abc.ABC):
 
     @abc.abstractmethod
     def pixels(self, data: Any, index: Int[Array, " n"], key: Key[Array, ""]) -> Float[Array, "n H W C"]:
-        """Pictures in [0, 1] by index. `key` draws what is not a factor, where a world has such nuisance."""
+        """Pictures in [0, 1] by index.
+
+        `key` draws what is not a factor, where a world has such nuisance: for each picture by `keys`, so that a picture
+        does not depend on its neighbours in a batch.
+        """
+
+    @abc.abstractmethod
+    def labels(self, index: Int[np.ndarray, " N"]) -> Labels:
+        """The class of every factor, or its value where factors are continuous; NaN where it is not known."""
+
+    def vary(self, index: int, factor: int, count: int) -> UInt8[np.ndarray, "n H W C"] | None:
+        """Picture `index` with only one factor changing, in at most `count` steps; None where nobody can make them."""
+        return None
 
     @property
     def label(self) -> str:
@@ -56,23 +73,61 @@ class World(abc.ABC):
         return self.name
 
     @functools.cached_property
-    def size(self) -> int:
-        """How many pictures the grid holds."""
-        return math.prod(self._sizes)
-
-    @functools.cached_property
     def data(self) -> Any:
         """The arrays of `make_data`, on the device."""
         return jax.device_put(self.make_data())
 
     def index(self, key: Key[Array, ""], n: int) -> Int[Array, " n"]:
-        """Which pictures a batch holds: uniform over the grid."""
+        """Which pictures a batch holds: all are equally likely."""
         return jax.random.randint(key, (n,), 0, self.size)
 
     def draw(self, data: Any, key: Key[Array, ""], n: int) -> Float[Array, "n H W C"]:
         """A training batch, inside a compiled step."""
         which, nuisance = jax.random.split(key)
         return self.pixels(data, self.index(which, n), nuisance)
+
+    def render(self, index: Int[np.ndarray, " N"]) -> UInt8[np.ndarray, "N H W C"]:
+        """Any pictures as bytes, 0 to 255; a single index gives a single picture."""
+        checked = self.checked(index)
+        images = np.asarray(self._bytes(self.data, np.atleast_1d(checked), jax.random.key(0)))
+        return images if checked.ndim else images[0]
+
+    def sample(self, key: Key[Array, ""] | int, n: int) -> Sample:
+        """`n` labelled pictures drawn by `key` (a JAX key, or a whole number to make one of)."""
+        which, nuisance = jax.random.split(key if isinstance(key, jax.Array) else jax.random.key(key))
+        index = np.asarray(self.index(which, n))
+        return Sample(self.labels(index), np.asarray(self._bytes(self.data, index, nuisance)))
+
+    def batches(self, size: int) -> Iterator[tuple[Int[np.ndarray, " n"], UInt8[np.ndarray, "n H W C"]]]:
+        """All pictures in order, `size` pictures at a time; the last batch may be shorter."""
+        for start in range(0, self.size, size):
+            index = np.arange(start, min(start + size, self.size))
+            yield index, self.render(index)
+
+    def checked(self, index: Int[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:
+        """`index` as whole numbers, or an error where there are no such pictures."""
+        index = np.asarray(index)
+        if index.size and not np.issubdtype(index.dtype, np.integer):
+            raise RequestError(f"an index is a whole number, got {index.dtype}")
+        if index.size and not (index.min() >= 0 and index.max() < self.size):
+            raise RequestError(f"index out of range: {self.name} has pictures 0 to {self.size - 1}")
+        return index.astype(np.int32)
+
+    def keys(self, key: Key[Array, ""], index: Int[Array, " n"]) -> Key[Array, " n"]:
+        """A key for the nuisance of each picture."""
+        return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, index)
+
+    @functools.cached_property
+    def _bytes(self) -> Any:
+        return jax.jit(lambda data, index, key: jnp.round(255 * self.pixels(data, index, key)).astype(jnp.uint8))
+
+
+class Grid(World):
+    """A world that holds every combination of its factors once, in row-major order: the last factor varies fastest."""
+
+    @functools.cached_property
+    def size(self) -> int:  # type: ignore[override]
+        return math.prod(self._sizes)
 
     def classes(self, index: Int[np.ndarray, " N"]) -> Int[np.ndarray, "N K"]:
         """The class of every factor for pictures of the grid."""
@@ -85,37 +140,49 @@ class World(abc.ABC):
         except ValueError as error:
             raise RequestError(f"factor classes out of range for {self.name}, sizes {self._sizes}") from error
 
-    def render(self, index: Int[np.ndarray, " N"]) -> UInt8[np.ndarray, "N H W C"]:
-        """Any pictures of the grid as bytes, 0 to 255; a single index gives a single picture."""
-        checked = self.checked(index)
-        images = np.asarray(self._bytes(self.data, np.atleast_1d(checked), jax.random.key(0)))
-        return images if checked.ndim else images[0]
+    def labels(self, index: Int[np.ndarray, " N"]) -> Int[np.ndarray, "N K"]:
+        return self.classes(index)
 
-    def sample(self, key: Key[Array, ""] | int, n: int) -> Sample:
-        """`n` labelled pictures drawn by `key` (a JAX key, or a whole number to make one of)."""
-        which, nuisance = jax.random.split(key if isinstance(key, jax.Array) else jax.random.key(key))
-        index = np.asarray(self.index(which, n))
-        return Sample(self.classes(index), np.asarray(self._bytes(self.data, index, nuisance)))
-
-    def batches(self, size: int) -> Iterator[tuple[Int[np.ndarray, " n"], UInt8[np.ndarray, "n H W C"]]]:
-        """The whole grid in order, `size` pictures at a time; the last batch may be shorter."""
-        for start in range(0, self.size, size):
-            index = np.arange(start, min(start + size, self.size))
-            yield index, self.render(index)
+    def vary(self, index: int, factor: int, count: int) -> UInt8[np.ndarray, "n H W C"]:
+        size = self.factors[factor].size
+        values = np.unique(np.linspace(0, size - 1, min(count, size)).round().astype(int))
+        classes = np.tile(self.classes(np.array([index])), (len(values), 1))
+        classes[:, factor] = values
+        return self.render(self.index_of(classes))
 
     @property
     def _sizes(self) -> tuple[int, ...]:
         return tuple(factor.size for factor in self.factors)
 
-    def checked(self, index: Int[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:
-        """`index` as whole numbers, or an error where the grid has no such pictures."""
-        index = np.asarray(index)
-        if index.size and not np.issubdtype(index.dtype, np.integer):
-            raise RequestError(f"an index is a whole number, got {index.dtype}")
-        if index.size and not (index.min() >= 0 and index.max() < self.size):
-            raise RequestError(f"index out of range: {self.name} has pictures 0 to {self.size - 1}")
-        return index.astype(np.int32)
 
-    @functools.cached_property
-    def _bytes(self) -> Any:
-        return jax.jit(lambda data, index, key: jnp.round(255 * self.pixels(data, index, key)).astype(jnp.uint8))
+class Continuum(World):
+    """A world whose factors are real numbers, uniform between `low` and `high`: a fixed random sample of `size`.
+
+    The values of a picture are drawn by its index alone, so any picture can be made again, and encoded, by index.
+    """
+
+    size = 200_000  # pictures in the study of Eastwood & Williams (2018)
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    @abc.abstractmethod
+    def paint(self, data: Any, values: Float[Array, "n K"], key: Key[Array, ""]) -> Float[Array, "n H W C"]:
+        """Pictures in [0, 1] by the values of their factors, which need not be among those sampled."""
+
+    def values(self, index: Int[Array, " n"]) -> Float[Array, "n K"]:
+        """The factors of pictures, inside a compiled step."""
+        low, high = jnp.array(self.low), jnp.array(self.high)
+        unit = jax.vmap(lambda key: jax.random.uniform(key, low.shape))(self.keys(jax.random.key(0), index))
+        return low + (high - low) * unit
+
+    def pixels(self, data: Any, index: Int[Array, " n"], key: Key[Array, ""]) -> Float[Array, "n H W C"]:
+        return self.paint(data, self.values(index), key)
+
+    def labels(self, index: Int[np.ndarray, " N"]) -> Float[np.ndarray, "N K"]:
+        return np.asarray(jax.jit(self.values)(self.checked(index)))
+
+    def vary(self, index: int, factor: int, count: int) -> UInt8[np.ndarray, "n H W C"]:
+        values = np.tile(self.labels(np.array([index])), (count, 1))
+        values[:, factor] = np.linspace(self.low[factor], self.high[factor], count)
+        pictures = jax.jit(self.paint)(self.data, values, jax.random.key(0))
+        return np.asarray(jnp.round(255 * pictures).astype(jnp.uint8))
