@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from sober.nets import NETS, Autoencoder
 SHAPES = [(64, 64, 1), (64, 64, 3), (32, 48, 2), (16, 16, 1)]
 # Compiling takes all the time here, and does not change what is computed.
 jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+HALVING = {"conv", "dava", "conv_bn", "conv_bn_wide", "resnet"}
 every_net = pytest.mark.parametrize("name", NETS)
 
 
@@ -64,14 +66,14 @@ def test_codes_and_logits_have_their_shapes_in_float32_whatever_the_nets_compute
     assert jax.eval_shape(lambda model: model.decoder(codes.astype(dtype)), model).dtype == dtype
 
 
-@pytest.mark.parametrize("name", ["conv", "dava"])
+@pytest.mark.parametrize("name", sorted(HALVING))
 @pytest.mark.parametrize("shape", [(28, 28, 1), (64, 40, 1), (40, 64, 3)], ids=str)
 def test_convolutions_refuse_pictures_they_cannot_halve_four_times(name: str, shape: tuple[int, int, int]) -> None:
     with pytest.raises(RequestError, match=f"divisible by 16, got {shape[0]} x {shape[1]}"):
         abstract(name, shape)
 
 
-@pytest.mark.parametrize("name", sorted(NETS.keys() - {"conv", "dava"}))
+@pytest.mark.parametrize("name", sorted(NETS.keys() - HALVING))
 def test_other_nets_take_pictures_of_any_size(name: str) -> None:
     model = abstract(name, (28, 27, 1))
     assert jax.eval_shape(lambda model: model.decode(jnp.zeros((5, 10))), model).shape == (5, 28, 27, 1)
@@ -117,6 +119,36 @@ def test_dava_has_the_layers_of_its_paper() -> None:
     assert [numbers(layer) for layer in (ours.hidden, ours.grid, *ours.deconvs)] == decoder
 
 
+@pytest.mark.parametrize(
+    ("name", "channels", "widths"), [("conv_bn", 1, (32, 32, 64, 64)), ("conv_bn_wide", 3, (64, 128, 128, 256))]
+)
+def test_batch_norm_nets_have_the_layers_of_chen_et_al(name: str, channels: int, widths: tuple[int, ...]) -> None:
+    model = abstract(name, (64, 64, channels))
+    down = (channels, *widths)
+    encoder = sum(16 * i * o + o + 4 * o for i, o in zip(down, widths, strict=False))  # with scale, offset, statistics
+    encoder += 16 * widths[-1] * 512 + 512 + 4 * 512 + 512 * 20 + 20
+    assert numbers(model.encoder) == encoder
+    up = (*widths[::-1], channels)
+    decoder = 10 * 512 + 512 + 4 * 512 + 512 * 16 * up[0] + 16 * up[0] + sum(4 * o for o in up[:-1])
+    decoder += sum(16 * i * o + o for i, o in itertools.pairwise(up))
+    assert numbers(model.decoder) == decoder
+
+
+def test_resnet_has_the_layers_of_eastwood_and_williams() -> None:
+    model = abstract("resnet", (64, 64, 3))
+    widths = (64, 128, 256, 512, 512)
+    assert model.encoder.first.weight.shape == (9 * 3, 64)
+    for block, i, o in zip(model.encoder.blocks, widths, widths[1:], strict=False):
+        assert [conv.weight.shape for conv in block.convs] == [(9 * i, i), (9 * i, o)]
+        assert (block.around is None) == (i == o)
+    assert model.encoder.out.weight.shape == (4 * 4 * 512, 20)
+    assert model.decoder.grid.weight.shape == (10, 4 * 4 * 8 * 64)
+    widths = widths[::-1]
+    for block, i, o in zip(model.decoder.blocks, widths, widths[1:], strict=False):
+        assert [conv.weight.shape for conv in block.convs] == [(9 * i, o), (9 * o, o)]
+    assert model.decoder.last.weight.shape == (9 * 64, 3)
+
+
 def test_dense_has_the_widths_of_the_papers() -> None:
     model = abstract("dense", (64, 64, 1))
     encoder, decoder = ([layer.weight.shape for layer in net.stack.layers] for net in (model.encoder, model.decoder))
@@ -139,7 +171,7 @@ def test_weights_depend_on_the_key_alone(name: str) -> None:
     for a, b, c in zip(one, again, other, strict=True):
         np.testing.assert_array_equal(a, b)
         if a.ndim > 1:  # every bias starts at zero
-            assert (a != c).all()
+            assert np.mean(a != c) > 0.999  # of a million numbers a few agree by chance
 
 
 @every_net

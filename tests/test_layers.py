@@ -14,7 +14,7 @@ import pytest
 from jax.test_util import check_grads
 
 from sober.nets import layers
-from sober.nets.layers import Conv, Deconv, Linear, add_bias, matmul
+from sober.nets.layers import Conv, Conv3, Deconv, Linear, add_bias, doubled, halved, matmul
 
 LAYOUT = ("NHWC", "HWIO", "NHWC")
 # Few channels on one side or the other select the form of each layer; the pairs (4, 16) and (16, 4) are at the edge.
@@ -189,3 +189,34 @@ def test_initial_weights_have_the_variance_of_glorot(layer: type, i: int, o: int
     assert 0.99 * limit < np.abs(weight).max() <= limit
     np.testing.assert_allclose(weight.var(), 2 / fans, rtol=0.03)
     assert not np.asarray(model.bias).any()
+
+
+@pytest.mark.parametrize(("i", "o"), [(1, 4), (3, 2), (5, 7)])
+@pytest.mark.usefixtures("float64")
+def test_values_and_gradients_of_three_by_three_are_those_of_the_usual_convolution(i: int, o: int) -> None:
+    def usual(layer: Conv3, x: jax.Array) -> jax.Array:
+        return jax.lax.conv_general_dilated(x, layer.kernel(), (1, 1), "SAME", dimension_numbers=LAYOUT) + layer.bias
+
+    def compare(model: Any, x: jax.Array) -> Any:
+        return value_and_gradients(Conv3.__call__, model, x), value_and_gradients(usual, model, x)
+
+    ours, theirs = jit(compare)(made(Conv3, i, o), normal(1, 2, 4, 6, i))
+    assert ours[0].shape == (2, 4, 6, o)
+    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("layer", [Conv, Deconv, Conv3, Linear])
+@pytest.mark.parametrize(("i", "o"), [(1, 8), (8, 1), (3, 5)])
+@pytest.mark.usefixtures("float64")
+def test_second_derivatives_are_right(layer: type, i: int, o: int) -> None:
+    """A gradient penalty descends the gradient of a gradient."""
+    x = normal(1, 2, 4, 4, i)
+    check_grads(lambda model, x: jnp.sum(model(x) ** 3), (made(layer, i, o), x), order=2, modes=["rev"], rtol=1e-4)
+
+
+def test_halving_takes_means_and_undoes_doubling() -> None:
+    x = normal(0, 2, 4, 6, 3)
+    np.testing.assert_allclose(halved(x)[:, 1, 2], np.mean(x[:, 2:4, 4:6], axis=(1, 2)), rtol=1e-6)
+    np.testing.assert_allclose(halved(doubled(x)), x, rtol=1e-6)
+    assert (doubled(x)[:, 3, 5] == x[:, 1, 2]).all()

@@ -23,6 +23,7 @@ from sober.device import compiler_options
 from sober.methods import METHODS
 from sober.methods.method import Method, Setup, State, Terms
 from sober.nets import NETS
+from sober.nets.norms import in_training
 from sober.types import Run
 from sober.worlds import World
 
@@ -143,7 +144,9 @@ class Program:
         key = jax.random.fold_in(jax.random.wrap_key_data(inputs.entropy, impl="threefry2x32"), 1)
         draw = functools.partial(self.world.draw, data, n=self.of.batch)
         hyper = inputs.hyper | dict(self.of.choices)
-        return self.method.update(self._setup(inputs.adam), state, draw, jax.random.fold_in(key, step), step, hyper)
+        setup, key = self._setup(inputs.adam), jax.random.fold_in(key, step)
+        state, terms = self.method.update(setup, in_training(state, True), draw, key, step, hyper)
+        return in_training(state, False), terms
 
     def _init(self, inputs: Inputs, data: Any) -> Carry:
         state = jax.vmap(self._init_one)(inputs)

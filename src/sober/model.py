@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ from jaxtyping import Float
 
 from sober.errors import RequestError
 from sober.files import load_arrays, save_arrays
+from sober.methods import METHODS
 from sober.methods.method import kl_per_latent
 from sober.nets import NETS, Autoencoder
 from sober.trees import named_arrays, tree_of
@@ -86,8 +86,11 @@ def load(path: str | Path) -> Model:
         raise RequestError(f"{path} is not a model saved by Sober")
     run = Run.of(json.loads(about["run"]))
     shape = tuple(json.loads(about["image_shape"]))
-    build = functools.partial(Autoencoder, nets=NETS[run.nets], shape=shape, latents=run.latents)
-    autoencoder = tree_of(jax.eval_shape(build, jax.random.key(0)), arrays, "model")
+    if run.method not in METHODS or run.nets not in NETS:
+        raise RequestError(f"{path} was made by method {run.method!r} with nets {run.nets!r}, which are not known here")
+    of_method = METHODS[run.method].model
+    build = jax.eval_shape(lambda key: of_method(key, NETS[run.nets], shape, run.latents), jax.random.key(0))
+    autoencoder = tree_of(build, arrays, "model")
     curves = {name.removeprefix("curve."): array for name, array in arrays.items() if name.startswith("curve.")}
     return Model(run, shape, autoencoder, json.loads(about["diverged"]), curves)
 

@@ -8,6 +8,7 @@ from sober.methods.dava import dava
 from sober.methods.dip_vae_i import dip_vae_i
 from sober.methods.dip_vae_ii import dip_vae_ii
 from sober.methods.factor_vae import factor_vae
+from sober.methods.info_gan import info_gan
 from sober.methods.method import Hyper, Method
 from sober.methods.pca import pca
 from sober.methods.vae import vae
@@ -22,6 +23,7 @@ METHODS: dict[str, Method] = {
     "control_vae": control_vae,
     "factor_vae": factor_vae,
     "dava": dava,
+    "info_gan": info_gan,
     "pca": pca,
 }
 

@@ -37,11 +37,14 @@ from sober.methods.method import (
     State,
     Terms,
     elbo_terms,
+    follow,
     init_autoencoder,
+    norm_of,
     sample,
 )
 from sober.nets import Autoencoder
 from sober.nets.discriminators import PictureDiscriminator
+from sober.nets.norms import map_statistics
 
 SMOOTHING = 0.1  # how far labels are from 0 and 1; the paper names no number
 REFERENCE_CONFIDENCE = 0.6  # the public code: above it a picture counts as a reconstruction; also its largest smoothing
@@ -132,23 +135,20 @@ def pictures(model: Autoencoder, codes: Float[Array, "B D"], dtype: Any) -> Imag
 
 def clipped(gradient: Any) -> tuple[Any, Scalar]:
     """The gradient with a norm of 1 at most, and the norm it had."""
-    norm = optax.tree.norm(gradient)
-    return jax.tree.map(lambda leaf: leaf / jnp.maximum(norm, 1), gradient), norm
-
-
-def follow(
-    gradient: Any, optimiser: optax.GradientTransformation, memory: Any, params: Any, moves: Any = True
-) -> tuple[Any, Any]:
-    """One optimiser step, or none at all: new parameters and the optimiser's new memory."""
-    updates, later = optimiser.update(gradient, memory, params)
-    new = optax.apply_updates(params, updates), later
-    return jax.tree.map(lambda new, old: jnp.where(moves, new, old), new, (params, memory))
+    norm = norm_of(gradient)
+    shorter = jax.tree.map(lambda leaf: leaf / jnp.maximum(norm, 1), gradient)
+    return map_statistics(lambda _, distance: distance, shorter, gradient), norm
 
 
 def move(setup: Setup, model: Autoencoder, optimiser: Parts, gradient: Any, moves: Parts) -> tuple[Autoencoder, Parts]:
     """A step of those parts of the autoencoder that move."""
-    encoder, for_encoder = follow(gradient.encoder, setup.optimiser, optimiser.encoder, model.encoder, moves.encoder)
-    decoder, for_decoder = follow(gradient.decoder, setup.optimiser, optimiser.decoder, model.decoder, moves.decoder)
+
+    def moved(part: str) -> tuple[Any, Any]:
+        before = getattr(model, part), getattr(optimiser, part)
+        after = follow(getattr(gradient, part), before[0], setup.optimiser, before[1])
+        return jax.tree.map(lambda new, old: jnp.where(getattr(moves, part), new, old), after, before)
+
+    (encoder, for_encoder), (decoder, for_decoder) = moved("encoder"), moved("decoder")
     model = eqx.tree_at(lambda model: (model.encoder, model.decoder), model, (encoder, decoder))
     return model, Parts(for_encoder, for_decoder)
 
@@ -194,7 +194,7 @@ def update(
 
     (discriminator_loss, logits), gradient = jax.value_and_grad(judge, has_aux=True)(discriminator)
     gradient, discriminator_norm = clipped(gradient)
-    discriminator, memory = follow(gradient, optax.adam(hyper["discriminator_rate"]), memory, discriminator)
+    discriminator, memory = follow(gradient, discriminator, optax.adam(hyper["discriminator_rate"]), memory)
 
     # 3. The capacity.
     accuracy = accuracy_of(logits, variant)

@@ -132,6 +132,7 @@ factor_vae = Method(
     update=update,
     sweeps={
         "sober_look": {"gamma": (10.0, 20.0, 30.0, 40.0, 50.0, 100.0)},  # Table 3
+        "udr": {"gamma": (10.0, 20.0, 30.0, 40.0, 50.0, 100.0)},  # Table 3: the same models
         "dava": {"gamma": (5.0, 10.0, 20.0, 30.0, 50.0, 100.0)},  # Table 7
     },
 )

@@ -18,6 +18,8 @@ from jaxtyping import Array, Float, Int, Key
 
 from sober.errors import RequestError, listed
 from sober.nets import Autoencoder, Nets
+from sober.nets.nets import Shape
+from sober.nets.norms import PACE, map_statistics
 from sober.types import Setting
 
 Images = Float[Array, "B H W C"]
@@ -88,6 +90,7 @@ class Method:
     update: Callable[[Setup, State, Draw, Key[Array, ""], Int[Array, ""], Mapping[str, Any]], tuple[State, Terms]]
     sweeps: Mapping[str, Mapping[str, tuple[Setting, ...]]] = dataclasses.field(default_factory=dict)
     nets: str | None = None  # the only ones it works with
+    model: Callable[[Key[Array, ""], Nets, Shape, int], Autoencoder] = Autoencoder  # what it trains
 
     def settings(self, given: Mapping[str, Setting]) -> dict[str, Setting]:
         """All hyperparameters: the given ones checked, the others at their defaults."""
@@ -104,15 +107,29 @@ def init_autoencoder(setup: Setup, key: Key[Array, ""], hyper: Mapping[str, Any]
     return State(model, setup.optimiser.init(model))
 
 
+def follow(gradient: Any, params: Any, optimiser: optax.GradientTransformation, memory: Any) -> tuple[Any, Any]:
+    """One optimiser step along a gradient: new parameters, and the optimiser's new memory.
+
+    Running statistics of batch norms take their own step, towards those of the batch.
+    """
+    updates, memory = optimiser.update(map_statistics(jnp.zeros_like, gradient), memory, params)
+    params = optax.apply_updates(params, updates)
+    return map_statistics(lambda statistic, distance: statistic - PACE * distance, params, gradient), memory
+
+
+def norm_of(gradient: Any) -> Scalar:
+    """The norm of a gradient, which is not finite as soon as any part of it is not."""
+    return optax.tree.norm(map_statistics(jnp.zeros_like, gradient))
+
+
 def descend(
     loss: Callable[[Any], tuple[Scalar, Terms]], params: Any, optimiser: optax.GradientTransformation, memory: Any
 ) -> tuple[Any, Any, Terms]:
     """One optimiser step down `loss`: new parameters, the optimiser's new memory, and the terms with the loss and the
-    norm of its gradient, which is not finite as soon as any part of the gradient is not."""
+    norm of its gradient."""
     (value, terms), gradient = jax.value_and_grad(loss, has_aux=True)(params)
-    updates, memory = optimiser.update(gradient, memory, params)
-    norm = optax.tree.norm(gradient)
-    return optax.apply_updates(params, updates), memory, {"loss": value, **terms, "gradient_norm": norm}
+    params, memory = follow(gradient, params, optimiser, memory)
+    return params, memory, {"loss": value, **terms, "gradient_norm": norm_of(gradient)}
 
 
 def update_by(loss: Loss) -> Callable[..., tuple[State, Terms]]:

@@ -5,8 +5,9 @@ With the D largest eigenvalues λ of the pictures' covariance, their eigenvector
     p(x|z) = N(U (λ - σ²)^½ z + μ, σ²)        q(z|x) = N(λ^-1 (λ - σ²)^½ U^T (x - μ), σ² / λ)
 
 is the linear model of the largest likelihood, so codes are Gaussians with a spread as a VAE's are. One step with a
-large batch is the exact answer for that batch: `--steps 1 --batch 10000`. With more steps the components found so far
-stand for the pictures seen so far (Ross et al. 2008), and the fit goes on with the next batch.
+large batch is the exact answer for that batch. With more, as in `--steps 4 --batch 10000`, the components found so far
+stand for the pictures seen so far (Ross et al. 2008), and the fit goes on with the next batch. What is logged is how
+well a batch is described before it is fitted, so the first entry is that of the random start.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The convolutional nets of the Sober Look study, Table 2: four 4 x 4 layers of stride 2 each way; and those of DAVA,
-Table 4, whose decoder is wider."""
+"""Convolutional nets, four 4 x 4 layers of stride 2 each way: those of the Sober Look study, Table 2; of DAVA, Table 4,
+whose decoder is wider; and of Chen et al., appendix H.1, with batch norm."""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -13,67 +13,82 @@ from jaxtyping import Array, Float, Key
 
 from sober.errors import RequestError
 from sober.nets.layers import Conv, Deconv, Linear
-from sober.nets.nets import Nets, Shape, normed_relu
+from sober.nets.nets import Nets, Shape
+from sober.nets.norms import BatchNorm, NoNorm, Norm
 
 
 class ConvEncoder(eqx.Module):
-    """Channels 32, 32, 64, 64, each followed by `activation`, then 256 units with ReLU."""
+    """Four convolutions, then `hidden` units, with ReLU; a norm before each ReLU, or only before those of the grids."""
 
     convs: tuple[Conv, ...]
+    norms: tuple[Any, ...]
     hidden: Linear
     out: Linear
-    activation: Callable[[Array], Array] = eqx.field(static=True)
 
     def __init__(
         self,
         key: Key[Array, ""],
         shape: Shape,
         outputs: int,
+        norm: Norm = NoNorm,
         *,
-        activation: Callable[[Array], Array] = jax.nn.relu,
+        channels: tuple[int, int, int, int] = (32, 32, 64, 64),
+        hidden: int = 256,
+        norm_hidden: bool = False,
     ) -> None:
         keys = jax.random.split(key, 6)
-        h, w = _coarse(shape)
-        widths = (shape[2], 32, 32, 64, 64)
+        h, w = coarse(shape)
+        widths = (shape[2], *channels)
         self.convs = tuple(Conv(k, i, o) for k, i, o in zip(keys, widths, widths[1:], strict=False))
-        self.hidden = Linear(keys[4], h * w * 64, 256)
-        self.out = Linear(keys[5], 256, outputs)
-        self.activation = activation
+        self.norms = (*map(norm, channels), (norm if norm_hidden else NoNorm)(hidden))
+        self.hidden = Linear(keys[4], h * w * channels[-1], hidden)
+        self.out = Linear(keys[5], hidden, outputs)
 
     def __call__(self, x: Float[Array, "B H W C"]) -> Float[Array, "B outputs"]:
-        for conv in self.convs:
-            x = self.activation(conv(x))
+        *norms, last = self.norms
+        for conv, norm in zip(self.convs, norms, strict=True):
+            x = jax.nn.relu(norm(conv(x)))
         x = x.reshape(len(x), math.prod(x.shape[1:]))
-        return self.out(jax.nn.relu(self.hidden(x)))
+        return self.out(jax.nn.relu(last(self.hidden(x))))
 
 
 class ConvDecoder(eqx.Module):
-    """256 units, a coarse grid of 64 channels, then three layers of `channels` and the picture's, ReLU between."""
+    """`hidden` units, a coarse grid, then four transposed convolutions, a norm and ReLU after each but the last."""
 
     hidden: Linear
     grid: Linear
     deconvs: tuple[Deconv, ...]
+    norms: tuple[Any, ...]
     coarse: tuple[int, int] = eqx.field(static=True)
 
     def __init__(
-        self, key: Key[Array, ""], shape: Shape, latents: int, *, channels: tuple[int, int, int] = (64, 32, 32)
+        self,
+        key: Key[Array, ""],
+        shape: Shape,
+        latents: int,
+        norm: Norm = NoNorm,
+        *,
+        channels: tuple[int, int, int, int] = (64, 64, 32, 32),
+        hidden: int = 256,
     ) -> None:
         keys = jax.random.split(key, 6)
-        self.coarse = h, w = _coarse(shape)
-        self.hidden = Linear(keys[0], latents, 256)
-        self.grid = Linear(keys[1], 256, h * w * 64)
-        widths = (64, *channels, shape[2])
+        self.coarse = h, w = coarse(shape)
+        self.hidden = Linear(keys[0], latents, hidden)
+        self.grid = Linear(keys[1], hidden, h * w * channels[0])
+        widths = (*channels, shape[2])
         self.deconvs = tuple(Deconv(k, i, o) for k, i, o in zip(keys[2:], widths, widths[1:], strict=False))
+        self.norms = tuple(map(norm, (hidden, *channels)))
 
     def __call__(self, z: Float[Array, "B D"]) -> Float[Array, "B H W C"]:
-        x = jax.nn.relu(self.grid(jax.nn.relu(self.hidden(z))))
-        x = x.reshape(len(z), *self.coarse, 64)
-        for deconv in self.deconvs[:-1]:
-            x = jax.nn.relu(deconv(x))
+        first, second, *norms = self.norms
+        x = self.grid(jax.nn.relu(first(self.hidden(z))))
+        x = jax.nn.relu(second(x.reshape(len(z), *self.coarse, -1)))
+        for deconv, norm in zip(self.deconvs[:-1], norms, strict=True):
+            x = jax.nn.relu(norm(deconv(x)))
         return self.deconvs[-1](x)
 
 
-def _coarse(shape: Shape) -> tuple[int, int]:
+def coarse(shape: Shape) -> tuple[int, int]:
     h, w, _ = shape
     if h % 16 or w % 16:
         raise RequestError(f"these nets halve the picture four times and need sides divisible by 16, got {h} x {w}: "
@@ -88,7 +103,7 @@ conv = Nets(
     "and their Evaluation",
     encoder=ConvEncoder,
     decoder=ConvDecoder,
-    discriminator=functools.partial(ConvEncoder, outputs=1, activation=normed_relu),
+    judge=ConvEncoder,
 )
 
 dava = Nets(
@@ -96,6 +111,28 @@ dava = Nets(
     summary="conv with 64 channels in all three inner layers of the decoder; picture sides divisible by 16",
     reference="Estermann & Wattenhofer (2023): DAVA, Disentangling Adversarial Variational Autoencoder, Table 4",
     encoder=ConvEncoder,
-    decoder=functools.partial(ConvDecoder, channels=(64, 64, 64)),
-    discriminator=conv.discriminator,
+    decoder=functools.partial(ConvDecoder, channels=(64, 64, 64, 64)),
+    judge=ConvEncoder,
+)
+
+_CHEN = "Chen et al. (2018): Isolating Sources of Disentanglement in VAEs, appendix H.1"
+
+_narrow = functools.partial(ConvEncoder, hidden=512, norm_hidden=True)
+conv_bn = Nets(
+    name="conv_bn",
+    summary="conv with batch norm and a layer of 512, for 3D Faces and 3D Chairs; picture sides divisible by 16",
+    reference=_CHEN,
+    encoder=functools.partial(_narrow, norm=BatchNorm.of),
+    decoder=functools.partial(ConvDecoder, norm=BatchNorm.of, hidden=512),
+    judge=_narrow,
+)
+
+_wide = functools.partial(ConvEncoder, channels=(64, 128, 128, 256), hidden=512, norm_hidden=True)
+conv_bn_wide = Nets(
+    name="conv_bn_wide",
+    summary="conv_bn with 64 to 256 channels, for CelebA; picture sides divisible by 16",
+    reference=_CHEN,
+    encoder=functools.partial(_wide, norm=BatchNorm.of),
+    decoder=functools.partial(ConvDecoder, norm=BatchNorm.of, channels=(256, 128, 128, 64), hidden=512),
+    judge=_wide,
 )

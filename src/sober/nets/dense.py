@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -12,23 +13,28 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from sober.nets.layers import Linear
-from sober.nets.nets import Nets, Shape, normed_relu
+from sober.nets.nets import Nets, Shape
+from sober.nets.norms import NoNorm, Norm
 
 
 class Stack(eqx.Module):
-    """Linear layers with one activation between them."""
+    """Linear layers with a norm and an activation between them."""
 
     layers: tuple[Linear, ...]
+    norms: tuple[Any, ...]
     activation: Callable[[Array], Array] = eqx.field(static=True)
 
-    def __init__(self, key: Key[Array, ""], widths: Sequence[int], activation: Callable[[Array], Array]) -> None:
+    def __init__(
+        self, key: Key[Array, ""], widths: Sequence[int], activation: Callable[[Array], Array], norm: Norm = NoNorm
+    ) -> None:
         keys = jax.random.split(key, len(widths) - 1)
+        self.norms = tuple(map(norm, widths[1:-1]))
         self.layers = tuple(Linear(k, i, o) for k, i, o in zip(keys, widths, widths[1:], strict=False))
         self.activation = activation
 
     def __call__(self, x: Float[Array, "B i"]) -> Float[Array, "B o"]:
-        for layer in self.layers[:-1]:
-            x = self.activation(layer(x))
+        for layer, norm in zip(self.layers[:-1], self.norms, strict=True):
+            x = self.activation(norm(layer(x)))
         return self.layers[-1](x)
 
 
@@ -40,11 +46,12 @@ class DenseEncoder(eqx.Module):
         key: Key[Array, ""],
         shape: Shape,
         outputs: int,
+        norm: Norm = NoNorm,
         *,
         widths: Sequence[int],
-        activation: Callable[[Array], Array],
+        activation: Callable[[Array], Array] = jax.nn.relu,
     ) -> None:
-        self.stack = Stack(key, (math.prod(shape), *widths, outputs), activation)
+        self.stack = Stack(key, (math.prod(shape), *widths, outputs), activation, norm)
 
     def __call__(self, x: Float[Array, "B H W C"]) -> Float[Array, "B outputs"]:
         return self.stack(x.reshape(len(x), math.prod(x.shape[1:])))
@@ -74,16 +81,16 @@ dense = Nets(
     name="dense",
     summary="fully connected: encoder 1200-1200 ReLU, decoder 1200-1200-1200 tanh; any picture size",
     reference="Chen et al. (2018): Isolating Sources of Disentanglement in VAEs, appendix H.1",
-    encoder=functools.partial(DenseEncoder, widths=(1200, 1200), activation=jax.nn.relu),
+    encoder=functools.partial(DenseEncoder, widths=(1200, 1200)),
     decoder=functools.partial(DenseDecoder, widths=(1200, 1200, 1200), activation=jnp.tanh),
-    discriminator=functools.partial(DenseEncoder, outputs=1, widths=(1200, 1200), activation=normed_relu),
+    judge=functools.partial(DenseEncoder, widths=(1200, 1200)),
 )
 
 small = Nets(
     name="small",
     summary="fully connected with 64 units each way, for small pictures on a CPU; any picture size",
     reference="Sober",
-    encoder=functools.partial(DenseEncoder, widths=(64, 64), activation=jax.nn.relu),
+    encoder=functools.partial(DenseEncoder, widths=(64, 64)),
     decoder=functools.partial(DenseDecoder, widths=(64, 64), activation=jax.nn.relu),
-    discriminator=functools.partial(DenseEncoder, outputs=1, widths=(64, 64), activation=normed_relu),
+    judge=functools.partial(DenseEncoder, widths=(64, 64)),
 )

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, Key
 
 from sober.nets.dense import Stack
 from sober.nets.nets import Nets, Shape, at_least_float32
+from sober.nets.norms import InstanceNorm
 
 leaky_relu = functools.partial(jax.nn.leaky_relu, negative_slope=0.2)
 
@@ -37,7 +38,7 @@ class PictureDiscriminator(eqx.Module):
     net: Any
 
     def __init__(self, key: Key[Array, ""], nets: Nets, shape: Shape) -> None:
-        self.net = nets.discriminator(key, shape)
+        self.net = nets.judge(key, shape, 1, InstanceNorm)
 
     def __call__(self, pictures: Float[Array, "B H W C"], dtype: Any = jnp.float32) -> Float[Array, " B"]:
         return at_least_float32(self.net(pictures.astype(dtype))[:, 0])

@@ -233,12 +233,66 @@ def overlap(x: Float[Array, "b h w 4c"]) -> Float[Array, "b h+1 w+1 c"]:
     return _overlap(x)
 
 
-blocks.defvjp(lambda x: (_blocks(x), None), lambda _, g: (_unblocks(g),))
-unblocks.defvjp(lambda x: (_unblocks(x), None), lambda _, g: (_blocks(g),))
-collect.defvjp(lambda x: (_collect(x), None), lambda _, g: (_spread(g),))
-spread.defvjp(lambda x: (_spread(x), None), lambda _, g: (_collect(g),))
-corners.defvjp(lambda x: (_corners(x), None), lambda _, g: (_overlap(g),))
-overlap.defvjp(lambda x: (_overlap(x), None), lambda _, g: (_corners(g),))
+# Each names the other itself, not what it computes, so that second derivatives are as cheap.
+blocks.defvjp(lambda x: (_blocks(x), None), lambda _, g: (unblocks(g),))
+unblocks.defvjp(lambda x: (_unblocks(x), None), lambda _, g: (blocks(g),))
+collect.defvjp(lambda x: (_collect(x), None), lambda _, g: (spread(g),))
+spread.defvjp(lambda x: (_spread(x), None), lambda _, g: (collect(g),))
+corners.defvjp(lambda x: (_corners(x), None), lambda _, g: (overlap(g),))
+overlap.defvjp(lambda x: (_overlap(x), None), lambda _, g: (corners(g),))
+
+
+def _patches(x: Array) -> Array:
+    h, w = x.shape[1:3]
+    padded = jnp.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    return jnp.concatenate([padded[:, i : i + h, j : j + w] for i in range(3) for j in range(3)], axis=-1)
+
+
+@jax.custom_vjp
+def conv3(x: Float[Array, "b h w i"], weight: Float[Array, "9i o"]) -> Float[Array, "b h w o"]:
+    """3 x 3 convolution, padding 1. Its nine shifts are made again going back: kept, they would be nine pictures."""
+    return _dot(_patches(x), weight.astype(x.dtype), (x.ndim - 1, 0), x.dtype)
+
+
+def _conv3_backward(saved: tuple[Array, Array], g: Array) -> tuple[Array, Array]:
+    x, weight = saved
+    o = weight.shape[1]
+    turned = weight.reshape(9, -1, o)[::-1].transpose(0, 2, 1).reshape(9 * o, -1)
+    rows = _patches(x).reshape(-1, weight.shape[0])
+    return conv3(g, turned), _dot(rows, g.reshape(-1, o), (0, 0), weight.dtype)
+
+
+conv3.defvjp(lambda x, weight: (conv3(x, weight), (x, weight)), _conv3_backward)
+
+
+class Conv3(eqx.Module):
+    """3 x 3 convolution, padding 1: (h, w, i) to (h, w, o)."""
+
+    weight: Float[Array, "9i o"]
+    bias: Float[Array, " o"]
+
+    def __init__(self, key: Key[Array, ""], i: int, o: int) -> None:
+        self.weight = glorot(key, (9 * i, o), 9 * i, 9 * o)
+        self.bias = jnp.zeros(o)
+
+    def __call__(self, x: Float[Array, "b h w i"]) -> Float[Array, "b h w o"]:
+        return add_bias(conv3(x, self.weight), self.bias)
+
+    def kernel(self) -> Float[Array, "3 3 i o"]:
+        """The weights as other libraries write them: height, width, input, output."""
+        return self.weight.reshape(3, 3, -1, len(self.bias))
+
+
+def halved(x: Float[Array, "b 2h 2w c"]) -> Float[Array, "b h w c"]:
+    """Mean pooling over 2 x 2."""
+    b, h, w, c = x.shape
+    return jnp.mean(x.reshape(b, h // 2, 2, w // 2, 2, c), axis=(2, 4))
+
+
+def doubled(x: Float[Array, "b h w c"]) -> Float[Array, "b 2h 2w c"]:
+    """Each pixel as 2 x 2."""
+    b, h, w, c = x.shape
+    return jnp.broadcast_to(x[:, :, None, :, None], (b, h, 2, w, 2, c)).reshape(b, 2 * h, 2 * w, c)
 
 
 @jax.custom_vjp

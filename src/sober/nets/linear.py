@@ -6,7 +6,6 @@ import functools
 import math
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
@@ -60,5 +59,5 @@ linear = Nets(
     reference="Tipping & Bishop (1999): Probabilistic Principal Component Analysis",
     encoder=LinearEncoder,
     decoder=LinearDecoder,
-    discriminator=functools.partial(DenseEncoder, outputs=1, widths=(), activation=jax.nn.relu),
+    judge=functools.partial(DenseEncoder, widths=()),
 )

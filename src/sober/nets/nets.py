@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from sober.nets.layers import instance_norm
+from sober.nets.norms import Norm
 
 Shape = tuple[int, int, int]
 
@@ -25,7 +25,7 @@ class Nets:
     reference: str
     encoder: Callable[[Key[Array, ""], Shape, int], Any]  # pictures (B, H, W, C) -> (B, outputs)
     decoder: Callable[[Key[Array, ""], Shape, int], Any]  # codes (B, D) -> (B, H, W, C)
-    discriminator: Callable[[Key[Array, ""], Shape], Any]  # pictures -> (B, 1): the encoder, with instance norm
+    judge: Callable[[Key[Array, ""], Shape, int, Norm], Any]  # the encoder's layers with another norm, for adversaries
 
 
 class Autoencoder(eqx.Module):
@@ -49,11 +49,6 @@ class Autoencoder(eqx.Module):
     def decode(self, codes: Float[Array, "B D"], dtype: Any = jnp.float32) -> Float[Array, "B H W C"]:
         """Logits of p(x|z), in float32 whatever the nets compute in."""
         return at_least_float32(self.decoder(codes.astype(dtype)))
-
-
-def normed_relu(x: Float[Array, "b *positions c"]) -> Float[Array, "b *positions c"]:
-    """Instance norm, then ReLU: what follows the layers of a discriminator."""
-    return jax.nn.relu(instance_norm(x))
 
 
 def at_least_float32(x: Array) -> Array:

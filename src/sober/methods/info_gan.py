@@ -1,0 +1,155 @@
+"""InfoGAN (Chen et al. 2016), as in Eastwood & Williams (2018): a generator whose pictures tell their codes.
+
+A generator G makes pictures of codes c, which are independent and uniform. A critic D says how real a picture looks,
+and Q, which shares all layers with it but the last, reads the codes back:
+
+    critic and Q    E[D(G(c))] - E[D(x)] + 10 · E[(|∇D| - 1)²]  +  λ · E|c - Q(G(c))|² / 2
+    generator       -E[D(G(c))]                                 +  λ · E|c - Q(G(c))|² / 2
+
+The first part is the Wasserstein GAN with gradient penalty (Gulrajani et al. 2017), ∇D taken between real and generated
+pictures; the second bounds the mutual information of codes and pictures, for a Q of standard deviation 1. A step is
+five steps of the critic, each on fresh pictures, and one of the generator. Q's mean is the representation.
+
+Codes have variance 1 like a VAE's prior, so what is said of latents elsewhere (traversals to ±2) holds here too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, Key
+
+from sober.methods.method import Draw, Hyper, Images, Method, Scalar, Setup, State, Terms, descend
+from sober.nets import Autoencoder, Nets
+from sober.nets.nets import Shape, at_least_float32
+from sober.nets.norms import LayerNorm
+
+CRITIC_STEPS = 5  # for each step of the generator (Gulrajani et al.)
+HALF_WIDTH = math.sqrt(3)  # of a uniform distribution with variance 1
+
+Codes = Float[Array, "B D"]
+
+
+class Game(Autoencoder):
+    """Q, which is the encoder, with the critic as one output more; and the generator, which is the decoder."""
+
+    def __init__(self, key: Key[Array, ""], nets: Nets, shape: Shape, latents: int) -> None:
+        for_critic, for_generator = jax.random.split(key)
+        self.encoder = nets.judge(for_critic, shape, latents + 1, LayerNorm)
+        self.decoder = nets.decoder(for_generator, shape, latents)
+
+    def encode(self, images: Images, dtype: Any = jnp.float32) -> tuple[Codes, Codes]:
+        mean = self.judge(images, dtype)[0]
+        return mean, jnp.zeros_like(mean)
+
+    def judge(self, images: Images, dtype: Any = jnp.float32) -> tuple[Codes, Float[Array, " B"]]:
+        """The codes that pictures seem to come from, and how real they look."""
+        outputs = at_least_float32(self.encoder(images.astype(dtype)))
+        return outputs[:, :-1], outputs[:, -1]
+
+    def generate(self, codes: Codes, dtype: Any = jnp.float32) -> Images:
+        return jax.nn.sigmoid(self.decode(codes, dtype))
+
+
+def information_loss(codes: Codes, read: Codes) -> Scalar:
+    """-E[log Q(c|x)] but for a constant: half the squared distance between codes and what is read of them."""
+    return 0.5 * jnp.sum((codes - read) ** 2) / len(codes)
+
+
+def gradient_penalty(model: Game, real: Images, fake: Images, key: Key[Array, ""], dtype: Any) -> Scalar:
+    """E[(|∇D| - 1)²] at a random place between each real and each generated picture."""
+    place = jax.random.uniform(key, (len(real), 1, 1, 1))
+    between = real + place * (fake - real)
+    slope = jax.grad(lambda pictures: jnp.sum(model.judge(pictures, dtype)[1]))(between)
+    squares = jnp.sum(slope.reshape(len(real), -1) ** 2, axis=1)
+    return jnp.mean((jnp.sqrt(squares + 1e-12) - 1) ** 2)  # the root of 0 has no derivative
+
+
+def critic_loss(
+    model: Game, real: Images, fake: Images, codes: Codes, key: Key[Array, ""], hyper: Mapping[str, Any], dtype: Any
+) -> tuple[Scalar, Terms]:
+    read, scores = model.judge(jnp.concatenate([fake, real]), dtype)
+    of_fake, of_real = jnp.split(scores, 2)
+    distance = jnp.mean(of_real) - jnp.mean(of_fake)
+    penalty = gradient_penalty(model, real, fake, key, dtype)
+    information = information_loss(codes, read[: len(codes)])
+    loss = -distance + hyper["penalty"] * penalty + hyper["information"] * information
+    return loss, {"wasserstein": distance, "penalty": penalty}
+
+
+def generator_loss(model: Game, codes: Codes, hyper: Mapping[str, Any], dtype: Any) -> tuple[Scalar, Terms]:
+    read, scores = model.judge(model.generate(codes, dtype), dtype)
+    information = information_loss(codes, read)
+    return hyper["information"] * information - jnp.mean(scores), {"information": information}
+
+
+def draw_codes(key: Key[Array, ""], setup: Setup) -> Codes:
+    return jax.random.uniform(key, (setup.batch, setup.latents), minval=-HALF_WIDTH, maxval=HALF_WIDTH)
+
+
+def adam(rate: float | Scalar) -> optax.GradientTransformation:
+    """The critic's optimiser."""
+    return optax.adam(rate, b1=0.5, b2=0.9)
+
+
+def init(setup: Setup, key: Key[Array, ""], hyper: Mapping[str, Any]) -> State:
+    model = Game(key, setup.nets, setup.image_shape, setup.latents)
+    return State(model, setup.optimiser.init(model.decoder), adam(hyper["critic_rate"]).init(model.encoder))
+
+
+def update(
+    setup: Setup, state: State, draw: Draw, key: Key[Array, ""], step: Int[Array, ""], hyper: Mapping[str, Any]
+) -> tuple[State, Terms]:
+    for_critic, for_generator = jax.random.split(key)
+    generator = state.model.decoder
+
+    def with_(critic: Any, generator: Any) -> Any:
+        return eqx.tree_at(lambda model: (model.encoder, model.decoder), state.model, (critic, generator))
+
+    def critic_step(carry: tuple[Any, Any], key: Key[Array, ""]) -> tuple[tuple[Any, Any], Terms]:
+        critic, memory = carry
+        for_images, for_codes, for_penalty = jax.random.split(key, 3)
+        codes = draw_codes(for_codes, setup)
+        fake, real = with_(critic, generator).generate(codes, setup.dtype), draw(for_images)
+        critic, memory, terms = descend(
+            lambda net: critic_loss(with_(net, generator), real, fake, codes, for_penalty, hyper, setup.dtype),
+            critic,
+            adam(hyper["critic_rate"]),
+            memory,
+        )
+        return (critic, memory), terms
+
+    carry = state.model.encoder, state.memory
+    (critic, memory), of_critic = jax.lax.scan(critic_step, carry, jax.random.split(for_critic, CRITIC_STEPS))
+    codes = draw_codes(for_generator, setup)
+    generator, optimiser, terms = descend(
+        lambda net: generator_loss(with_(critic, net), codes, hyper, setup.dtype),
+        generator,
+        setup.optimiser,
+        state.optimiser,
+    )
+    last = {name: term[-1] for name, term in of_critic.items()}
+    terms |= {"wasserstein": last["wasserstein"], "penalty": last["penalty"]}
+    terms |= {"critic_loss": last["loss"], "critic_gradient_norm": jnp.sum(of_critic["gradient_norm"]) / CRITIC_STEPS}
+    return State(with_(critic, generator), optimiser, memory), terms
+
+
+info_gan = Method(
+    name="info_gan",
+    summary="a generator against a critic, whose pictures must also tell the codes they came from; no autoencoder",
+    reference="Chen et al. (2016): InfoGAN, Interpretable Representation Learning by Information Maximizing GANs",
+    hyper=(
+        Hyper("information", 6.0, "weight λ of reading the codes back; 0 is a plain Wasserstein GAN", low=0.0),
+        Hyper("penalty", 10.0, "weight of the gradient penalty that keeps the critic's slope at 1", low=0.0),
+        Hyper("critic_rate", 1e-4, "learning rate of the critic and Q", low=0.0),
+    ),
+    init=init,
+    update=update,
+    model=Game,
+)
