@@ -75,6 +75,31 @@ def test_methods_are_listed(capsys):
     out = capsys.readouterr().out
     assert "beta_vae" in out
     assert "conv" in out
+    assert run("methods", "factor_vae") == 0
+    out = capsys.readouterr().out
+    for part in ("gamma", "from 0", "sober_look: gamma=10,20,30,40,50,100", "Kim & Mnih"):
+        assert part in out
+    assert "beta_vae" not in out
+    assert run("methods", "nonsense") == 2
+
+
+def test_a_published_sweep_is_trained_by_name(tmp_path):
+    common = ["blocks", "--method", "beta_vae", "--sweep", "sober_look", "--steps", 2, "--out", tmp_path / "family"]
+    assert run("train", *common) == 0
+    assert [run.hyper["beta"] for run in Family.open(tmp_path / "family").runs] == [1, 2, 4, 6, 8, 16]
+
+
+def test_what_is_set_goes_before_the_sweep(tmp_path):
+    common = ["--sweep", "dava", "--set", "delta_c=0.1,0.2", "--steps", 2, "--out", tmp_path / "family"]
+    assert run("train", "blocks", "--method", "dava", *common) == 0
+    runs = Family.open(tmp_path / "family").runs
+    assert [run.hyper["delta_c"] for run in runs] == [0.1, 0.2]
+    assert {run.hyper["gamma"] for run in runs} == {500}
+
+
+def test_a_method_without_reconstructions_is_listed(tmp_path, capsys):
+    assert run("train", "blocks", "--method", "info_gan", "--steps", 2, "--out", tmp_path / "family") == 0
+    assert "loss" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", [[], *[[name] for name in app if not name.startswith("-")]])
@@ -87,6 +112,7 @@ def test_help_has_an_example(capsys, command):
 
 
 WRONG = [
+    (["train", "blocks", "--sweep", "nonsense"], "method 'beta_vae' has no sweep 'nonsense': choose from "),
     (["train", "atlantis"], "unknown world 'atlantis': choose one of "),
     (["train", "blocks", "--steps", "-5"], "steps must be at least 1, got -5"),
     (["train", "blocks", "--steps", "many"], "--steps"),

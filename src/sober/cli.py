@@ -15,13 +15,23 @@ from cyclopts import App, CycloptsError, Parameter
 from rich.padding import Padding
 from rich.table import Table
 
-from sober.console import bar, console, counting, errors, family_scores_table, models_table, scores_table, setting
+from sober.console import (
+    bar,
+    console,
+    counting,
+    errors,
+    family_scores_table,
+    method_card,
+    models_table,
+    scores_table,
+    setting,
+)
 from sober.demo import demo as run_demo
 from sober.encode import codes_path, encode
 from sober.errors import RequestError, counted, listed
 from sober.family import Family, grid
 from sober.files import read_npz
-from sober.methods import METHODS
+from sober.methods import METHODS, find_method
 from sober.metrics import FLAGS, METRICS, Scores, score, score_many
 from sober.nets import NETS
 from sober.pictures import contact_sheet, traversals
@@ -89,18 +99,20 @@ def worlds(*, show: str | None = None, out: Path | None = None) -> None:
 
 
 @app.command
-def methods() -> None:
-    """List the training methods with their hyperparameters, and the nets.
+def methods(names: Annotated[list[str] | None, Parameter(name="NAME")] = None, /) -> None:
+    """List the training methods with their hyperparameters and published sweeps, and the nets.
 
-    Example: `sober methods`
+    Examples: `sober methods` · `sober methods beta_tcvae dava`
+
+    Parameters
+    ----------
+    names
+        Only these methods.
     """
-    table = Table(box=None, header_style="dim")
-    for column in ("method", "what it does", "hyperparameters", "reference"):
-        table.add_column(column, overflow="fold")
-    for name, method in METHODS.items():
-        hyper = "\n".join(f"{h.name} = {setting(h.default)}: {h.help}" for h in method.hyper) or "-"
-        table.add_row(f"[bold]{name}[/]", method.summary, hyper, method.reference)
-    console.print(table)
+    for method in map(find_method, names or METHODS):
+        console.print(method_card(method), "")
+    if names:
+        return
     table = Table(box=None, header_style="dim")
     for column in ("nets", "what they are", "reference"):
         table.add_column(column, overflow="fold")
@@ -117,6 +129,7 @@ def train_command(
     out: Annotated[Path, _OUT],
     method: str = "beta_vae",
     set_: Annotated[list[str] | None, Parameter(name="--set", negative=())] = None,
+    sweep: str | None = None,
     seeds: int = 1,
     steps: int = 300_000,
     nets: str | None = None,
@@ -134,7 +147,7 @@ def train_command(
 
     `sober train blocks --set beta=1,2,4 --seeds 4 --steps 6000 --latents 6 --learning-rate 1e-3 --out runs/blocks`
 
-    `sober train dsprites --method beta_vae --set beta=1,2,4,6,8,16 --seeds 5 --steps 300000 --out runs/dsprites`
+    `sober train dsprites --method beta_tcvae --sweep sober_look --seeds 5 --out runs/dsprites`
 
     Parameters
     ----------
@@ -142,6 +155,8 @@ def train_command(
         A training method, as `sober methods` lists them.
     set_
         Hyperparameters with one or several values, as in beta=1,2,4; may be given more than once.
+    sweep
+        A published study, as `sober methods` lists them: takes its values for all that is not set.
     seeds
         How many seeds for each combination.
     steps
@@ -160,11 +175,13 @@ def train_command(
         How many models train at once; by default as many as fit into memory.
     """
     chosen = world(world_spec)
-    sweep = parse_sweep(set_ or [])
+    values = parse_sweep(set_ or [])
+    if sweep is not None:
+        values = {name: list(each) for name, each in find_method(method).sweep(sweep).items()} | values
     runs = grid(
         chosen,
         method,
-        sweep,
+        values,
         seeds=seeds,
         nets=nets,
         latents=latents,

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 import numpy as np
 from jaxtyping import Float
-from rich.console import Console
+from rich.console import Console, Group
+from rich.padding import Padding
 from rich.progress import (
     BarColumn,
     Progress,
@@ -25,6 +26,7 @@ from rich.text import Text
 
 from sober.errors import counted
 from sober.family import Family
+from sober.methods import Method
 from sober.metrics import METRICS, Scores
 from sober.model import latent_kl
 from sober.pictures import INFORMATIVE
@@ -83,6 +85,21 @@ def counting(what: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: drawn.update(task, completed=done, total=total)
 
 
+def method_card(method: Method) -> Group:
+    """One training method: what it does, its hyperparameters, the values studies gave them, where it comes from."""
+    knobs = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for style in ("cyan", "", "dim", ""):
+        knobs.add_column(style=style)
+    for each in method.hyper:
+        knobs.add_row(each.name, setting(each.default), each.range, each.help)
+    sweeps = [
+        Text(f"{study}: " + ", ".join(f"{name}={','.join(map(setting, values))}" for name, values in sweep.items()))
+        for study, sweep in method.sweeps.items()
+    ]
+    below: list[Table | Text] = [*([knobs] if method.hyper else []), *sweeps, Text(method.reference, style="dim")]
+    return Group(Text.assemble((method.name, "bold"), "  ", method.summary), Padding(Group(*below), (0, 0, 0, 4)))
+
+
 def models_table(family: Family) -> Table:
     """Every finished model: its settings, where its terms ended, how many of its latents carry something."""
     varying = family.varying()
@@ -94,7 +111,7 @@ def models_table(family: Family) -> Table:
     images = family.world.sample(0, 512).images
     for run in family.finished:
         model = family.model(run)
-        last = [_last(model.curves[term]) for term in ("loss", "reconstruction", "kl")]
+        last = [_last(model.curves.get(term)) for term in ("loss", "reconstruction", "kl")]
         flags = "" if model.diverged is None else f"diverged at step {model.diverged}"
         active = f"{np.sum(latent_kl(*model.encode(images)) > INFORMATIVE)} of {run.latents}"
         settings = [setting(run.hyper[name]) if name in run.hyper else "-" for name in varying]
@@ -143,6 +160,6 @@ def setting(value: Setting) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _last(curve: Float[np.ndarray, " T"]) -> str:
-    finite = [value for value in curve if math.isfinite(value)]
+def _last(curve: Float[np.ndarray, " T"] | None) -> str:
+    finite = [value for value in (() if curve is None else curve) if math.isfinite(value)]
     return f"{finite[-1]:.2f}" if finite else "-"

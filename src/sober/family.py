@@ -19,7 +19,7 @@ import jax
 
 from sober.errors import RequestError, counted, listed
 from sober.files import read_json, writable_folder, write_json
-from sober.methods import METHODS
+from sober.methods import find_method
 from sober.model import Model, load
 from sober.nets import NETS
 from sober.types import Adam, Precision, Run, Setting
@@ -31,7 +31,7 @@ FORMAT = 1
 def grid(
     world: World,
     method: str,
-    sweep: Mapping[str, Setting | Sequence[Setting]],
+    sweep: Mapping[str, Setting | Sequence[Setting]] | str,
     *,
     seeds: int | Iterable[int] = 1,
     nets: str | None = None,
@@ -43,14 +43,14 @@ def grid(
 ) -> list[Run]:
     """Every combination of the sweep's values, each with every seed, as runs.
 
+    A sweep may be the name of a study, such as "sober_look": then it is the values that study gave the method.
     Precision follows the device where it is not given: bfloat16 matrix products on a GPU, float32 on a CPU.
     """
-    if method not in METHODS:
-        raise RequestError(f"unknown method {method!r}: choose one of {listed(METHODS)}")
-    only = METHODS[method].nets
-    if only is not None and nets not in (None, only):
-        raise RequestError(f"method {method} needs nets {only!r}, not {nets!r}: leave --nets out")
-    nets = nets or only or ("conv" if min(world.image_shape[:2]) >= 32 else "small")
+    of = find_method(method)
+    sweep = of.sweep(sweep) if isinstance(sweep, str) else sweep
+    if of.nets is not None and nets not in (None, of.nets):
+        raise RequestError(f"method {method} needs nets {of.nets!r}, not {nets!r}: leave --nets out")
+    nets = nets or of.nets or ("conv" if min(world.image_shape[:2]) >= 32 else "small")
     if nets not in NETS:
         raise RequestError(f"unknown nets {nets!r}: choose one of {listed(NETS)}")
     if isinstance(seeds, int) and seeds < 1:
@@ -62,7 +62,7 @@ def grid(
         Run(
             world=world.label,
             method=method,
-            hyper=METHODS[method].settings(dict(zip(sweep, values, strict=True))),
+            hyper=of.settings(dict(zip(sweep, values, strict=True))),
             nets=nets,
             latents=latents,
             optimiser=optimiser,

@@ -1,5 +1,6 @@
 """Training methods, by name. To add one: one file here, one line below, one test."""
 
+from sober.errors import RequestError, listed
 from sober.methods.annealed_vae import annealed_vae
 from sober.methods.beta_tcvae import beta_tcvae
 from sober.methods.beta_vae import beta_vae
@@ -27,4 +28,12 @@ METHODS: dict[str, Method] = {
     "pca": pca,
 }
 
-__all__ = ["METHODS", "Hyper", "Method"]
+
+def find_method(name: str) -> Method:
+    """The method of this name."""
+    if name not in METHODS:
+        raise RequestError(f"unknown method {name!r}: choose one of {listed(METHODS)}")
+    return METHODS[name]
+
+
+__all__ = ["METHODS", "Hyper", "Method", "find_method"]

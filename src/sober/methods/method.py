@@ -61,6 +61,15 @@ class Hyper:
     high: float = math.inf
     choices: tuple[str | bool, ...] = ()
 
+    @property
+    def range(self) -> str:
+        """Which values it takes, in words."""
+        if self.choices:
+            return listed(self.choices)
+        if math.isinf(self.high):
+            return "any number" if math.isinf(self.low) else f"from {self.low:g}"
+        return f"{self.low:g} to {self.high:g}"
+
     def check(self, value: Setting) -> Setting:
         if self.choices:
             if not any(value == choice and type(value) is type(choice) for choice in self.choices):  # 1 is not True
@@ -91,6 +100,13 @@ class Method:
     sweeps: Mapping[str, Mapping[str, tuple[Setting, ...]]] = dataclasses.field(default_factory=dict)
     nets: str | None = None  # the only ones it works with
     model: Callable[[Key[Array, ""], Nets, Shape, int], Autoencoder] = Autoencoder  # what it trains
+
+    def sweep(self, study: str) -> Mapping[str, tuple[Setting, ...]]:
+        """The values that a study gave this method."""
+        if study not in self.sweeps:
+            has = f"choose from {listed(self.sweeps)}" if self.sweeps else "it has none"
+            raise RequestError(f"method {self.name!r} has no sweep {study!r}: {has}")
+        return self.sweeps[study]
 
     def settings(self, given: Mapping[str, Setting]) -> dict[str, Setting]:
         """All hyperparameters: the given ones checked, the others at their defaults."""
