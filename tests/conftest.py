@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+PAINTING = ROOT.parent / "shared" / "data" / "the_scream.jpg"  # what scream_dsprites shows, of the shared test data
 
 # Most of the time of these tests is the compiler's. What one test, worker or process has compiled serves the others;
 # set before JAX is imported, and in the environment so that processes which tests start have it too.
@@ -35,6 +36,9 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     base = tmp_path_factory.getbasetemp()
     # Workers of xdist each have a folder of their own inside the session's: one cache serves them all.
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
+    if PAINTING.exists():  # else its tests are skipped
+        folder.mkdir(exist_ok=True)
+        shutil.copyfile(PAINTING, folder / "the_scream.jpg")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOBER_CACHE", str(folder))
         yield folder

@@ -72,7 +72,7 @@ def demo_command(*, out: Path = Path("demo")) -> None:
 def worlds(*, show: str | None = None, out: Path | None = None) -> None:
     """List the worlds, or draw one: random pictures, and a row per factor with only that factor changing.
 
-    Examples: `sober worlds` · `sober worlds --show dsprites` · `sober worlds --show dsprites:file=dsprites.npz`
+    Examples: `sober worlds` · `sober worlds --show rooms` · `sober worlds --show "dsprites | keep x y shape=heart"`
 
     Parameters
     ----------
@@ -94,7 +94,8 @@ def worlds(*, show: str | None = None, out: Path | None = None) -> None:
         each = world(name)
         factors = ", ".join(f"{factor.name} {factor.size}" for factor in each.factors)
         size = " × ".join(map(str, each.image_shape))
-        table.add_row(f"[bold]{name}[/]", f"{each.size:,}", size, factors, each.reference)
+        pictures = f"{each.size:,}" if each.size else "yours"
+        table.add_row(f"[bold]{name}[/]", pictures, size, factors, each.reference)
     console.print(table)
 
 

@@ -118,7 +118,7 @@ class Program:
         A model takes twice its state (the old one is kept until the new one is known to be good), and half as much
         again as the results that a step must write out, which models that run in turn share.
         """
-        one, data = jax.tree.map(lambda x: x[:1], inputs), self.world.data
+        one, data = jax.tree.map(lambda x: x[:1], inputs), self.world.example
         carry = jax.eval_shape(self._init, one, data)
         state = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(carry))
         written = 3 * self._written(carry.state, one, data) // 2

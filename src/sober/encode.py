@@ -69,7 +69,7 @@ def read_codes(family: Family, run: Run, *, index: Int[np.ndarray, " N"] | None 
     if about.get("run") != run.identity:
         raise RequestError(f"{path} holds the codes of another run: delete it to make it again")
     factors = family.world.labels(_checked(family.world, index))
-    flags = tuple(json.loads(about["flags"]))
+    flags = tuple(sorted({*json.loads(about["flags"]), *family.world.flags}))
     return Codes(arrays["mean"], arrays["logvar"], factors, family.world.factors, flags)
 
 
@@ -84,7 +84,7 @@ def _compute(
     for start in range(0, len(pictures), BATCH):
         part = pictures[start : start + BATCH]
         padded = np.pad(part, (0, BATCH - len(part)), mode="edge")  # one shape, one compilation
-        means, logvars = _forward()(family.world, models, family.world.data, padded)
+        means, logvars = _forward()(family.world, models, *family.world.gather(padded))
         mean[:, start : start + len(part)] = means[:, : len(part)]
         logvar[:, start : start + len(part)] = logvars[:, : len(part)]
         progress(len(runs) * (start + len(part)), len(runs) * len(pictures))
@@ -118,7 +118,7 @@ def _models_at_once(run: Run, pictures: int) -> int:
 
 def _checked(world: World, index: Int[np.ndarray, " N"] | None) -> Int[np.ndarray, " N"]:
     if index is None:
-        return np.arange(world.size, dtype=np.int32)
+        return world.everything()
     checked = world.checked(index)
     if checked.ndim != 1 or not len(checked):
         raise RequestError("index must be a list of whole numbers, the pictures to encode")

@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -204,14 +205,16 @@ def _train_cohort(
 ) -> None:
     compiled = program(family.world, signature(runs[0]))
     inputs = compiled.inputs(runs)
+    feed = Feed(family.world)
     carry, log = _restore(family, runs, compiled, inputs)
     step, steps = int(carry.step), runs[0].steps
     every = max(1, steps // LOG_ENTRIES)
     chunk, compiling, loss, saved = 1, True, float("nan"), time.monotonic()
     while step < steps:
-        until = min(step + chunk, steps, (step // every + 1) * every)
+        data, end = feed.at(step, steps)
+        until = min(step + chunk, steps, (step // every + 1) * every, end)
         started = time.monotonic()
-        carry = jax.block_until_ready(compiled.advance(carry, family.world.data, inputs, until))
+        carry = jax.block_until_ready(compiled.advance(carry, data, inputs, until))
         seconds = time.monotonic() - started
         if not compiling:
             clock.took((until - step) * len(runs), seconds)
@@ -230,6 +233,33 @@ def _train_cohort(
         if asked:
             raise Stopped(f"stopped at step {step} of {steps}; run the same command to go on")
     _finish(family, runs, carry, log, watcher)
+
+
+class Feed:
+    """The data to train on, step by step. Where it comes in shards, the next is fetched while this one is in use."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.waited = 0.0  # seconds, for data
+        self.pool = ThreadPoolExecutor(1)  # which starts no thread until it is given something to do
+        self.now: tuple[Any, int | None] | None = None
+        self.next: Future[tuple[Any, int | None]] | None = None
+
+    def at(self, step: int, steps: int) -> tuple[Any, int]:
+        """The data for a step, and the step at which to ask again."""
+        started = time.monotonic()
+        if self.now is None:
+            self.now = self.world.shard(step)
+        elif self.now[1] is not None and step >= self.now[1]:
+            assert self.next is not None
+            self.now = None  # so that two shards are on the device at a time, not three
+            self.now = self.next.result()
+            self.next = None
+        data, end = self.now
+        if end is not None and end < steps and self.next is None:
+            self.next = self.pool.submit(self.world.shard, end)
+        self.waited += time.monotonic() - started
+        return data, steps if end is None else end
 
 
 Log = list[tuple[int, dict[str, np.ndarray]]]
@@ -265,11 +295,11 @@ def _restore(family: Family, runs: Sequence[Run], compiled: Program, inputs: Any
     """The cohort at its latest checkpoint, or at step 0."""
     path = _checkpoint_path(family, runs)
     if not path.exists():
-        return compiled.init(inputs, family.world.data), []
+        return compiled.init(inputs, family.world.example), []
     arrays, about = load_arrays(path)
     if about != _about(runs):
         raise RequestError(f"{path} is a checkpoint of other runs: delete it to train these from the start")
-    carry = jax.device_put(tree_of(jax.eval_shape(compiled.init, inputs, family.world.data), arrays, "carry"))
+    carry = jax.device_put(tree_of(jax.eval_shape(compiled.init, inputs, family.world.example), arrays, "carry"))
     names = [name for name in arrays if name.startswith("log.") and name != "log.step"]
     log = [
         (int(step), {name.removeprefix("log."): arrays[name][at] for name in names})

@@ -159,6 +159,7 @@ def as_codes(
     if isinstance(codes, Codes):
         if factors is not None or logvar is not None or names is not None or kinds is not None:
             raise RequestError("codes is a Codes, which has its own factors and logvar: pass nothing beside it")
+        codes = _labelled(codes)
         mean, spread = _numbers("codes", codes.mean), _log_variances(codes.logvar)
         return _capped(codes if mean is codes.mean else dataclasses.replace(codes, mean=mean, logvar=spread))
     mean = _numbers("codes", codes)
@@ -167,6 +168,18 @@ def as_codes(
         raise RequestError(f"logvar has shape {spread.shape}, codes {mean.shape}: they must agree")
     columns, about = _factors(factors, len(mean), names, kinds)
     return _capped(Codes(mean, spread, columns, about))
+
+
+def _labelled(codes: Codes) -> Codes:
+    """The rows for which every factor is known."""
+    known = np.isfinite(codes.factors).all(axis=1)
+    if known.all():
+        return codes
+    if not known.any():
+        raise RequestError("no row has a value for every factor: leave out the factors that are seldom known")
+    logvar = None if codes.logvar is None else codes.logvar[known]
+    flags = tuple(sorted({*codes.flags, "missing_labels"}))
+    return Codes(codes.mean[known], logvar, codes.factors[known], codes.about, flags)
 
 
 def _numbers(name: str, array: Any) -> np.ndarray:

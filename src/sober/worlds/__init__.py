@@ -7,19 +7,61 @@ import inspect
 import re
 
 from sober.errors import RequestError, listed
+from sober.worlds.abstract_dsprites import AbstractDSprites
 from sober.worlds.blocks import Blocks
+from sober.worlds.cars3d import Cars3D
+from sober.worlds.celeba import CelebA
+from sober.worlds.chairs3d import Chairs3D
+from sober.worlds.color_dsprites import ColorDSprites
+from sober.worlds.comp_cars import CompCars
 from sober.worlds.dsprites import DSprites
+from sober.worlds.faces3d import Faces3D
+from sober.worlds.given import from_array, from_dataset, from_iterable
+from sober.worlds.heads import Heads
+from sober.worlds.mpi3d import MPI3DReal, MPI3DRealistic, MPI3DToy
+from sober.worlds.noisy_dsprites import NoisyDSprites
+from sober.worlds.own import OwnPictures
+from sober.worlds.rooms import Rooms
+from sober.worlds.scream_dsprites import ScreamDSprites
+from sober.worlds.shapes3d import Shapes3D
+from sober.worlds.small_norb import SmallNORB
+from sober.worlds.teapots import Teapots
+from sober.worlds.views import view
 from sober.worlds.world import Continuum, Grid, Sample, World
 
 WORLDS: dict[str, type[World]] = {
+    "abstract_dsprites": AbstractDSprites,
     "blocks": Blocks,
+    "cars3d": Cars3D,
+    "celeba": CelebA,
+    "chairs3d": Chairs3D,
+    "color_dsprites": ColorDSprites,
+    "comp_cars": CompCars,
     "dsprites": DSprites,
+    "faces3d": Faces3D,
+    "heads": Heads,
+    "mpi3d_real": MPI3DReal,
+    "mpi3d_realistic": MPI3DRealistic,
+    "mpi3d_toy": MPI3DToy,
+    "noisy_dsprites": NoisyDSprites,
+    "pictures": OwnPictures,
+    "rooms": Rooms,
+    "scream_dsprites": ScreamDSprites,
+    "shapes3d": Shapes3D,
+    "small_norb": SmallNORB,
+    "teapots": Teapots,
 }
 
 
 @functools.lru_cache(maxsize=4)
 def world(spec: str) -> World:
-    """The world of this name; options follow a colon, as in `dsprites:file=dsprites.npz`."""
+    """The world of this name; options follow a colon, as in `dsprites:file=dsprites.npz`, and views of it a bar, as in
+    `dsprites | part train 0.8` (see `sober.worlds.views`)."""
+    opened, *views = spec.split(" | ")
+    return functools.reduce(view, views, _named(opened.strip()))
+
+
+def _named(spec: str) -> World:
     name, _, options = spec.partition(":")
     if name not in WORLDS:
         raise RequestError(f"unknown world {name!r}: choose one of {listed(WORLDS)}")
@@ -32,4 +74,4 @@ def world(spec: str) -> World:
     return WORLDS[name](**pairs)
 
 
-__all__ = ["WORLDS", "Continuum", "Grid", "Sample", "World", "world"]
+__all__ = ["WORLDS", "Continuum", "Grid", "Sample", "World", "from_array", "from_dataset", "from_iterable", "world"]

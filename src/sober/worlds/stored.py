@@ -1,4 +1,8 @@
-"""Worlds whose pictures lie in a file: bytes that may be mapped from disk, read on the device."""
+"""Worlds whose pictures lie in a file: bytes that may be mapped from disk, read on the device.
+
+Where they take more than a share of its free memory, they stay on disk and come to the device in shards (see
+`World.shard`), so that memory is bounded however large the file is.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,15 @@ import functools
 import hashlib
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt8
 
+from sober.device import free_memory
 from sober.worlds.world import World
+
+RESIDENT_SHARE = 0.4  # of the device's free memory that pictures may take
 
 
 class Stored(World):
@@ -30,8 +38,22 @@ class Stored(World):
             digest.update(np.ascontiguousarray(self.pictures[start : start + 4096]).data)
         return digest.hexdigest()[:16]
 
+    @functools.cached_property
+    def resident(self) -> bool:  # type: ignore[override]
+        # A CPU reads the mapped file where it lies: the system brings in what is used, and drops it again.
+        return jax.default_backend() == "cpu" or self.pictures.nbytes <= RESIDENT_SHARE * free_memory()
+
     def make_data(self) -> UInt8[np.ndarray, "N H W C"]:
         return self.pictures
 
     def pixels(self, data: Any, index: Int[Array, " n"], key: Key[Array, ""]) -> Float[Array, "n H W C"]:
-        return jnp.asarray(data)[index].astype(jnp.float32) / 255
+        # A shard holds as many pictures as fit, drawn as `index` draws: any of them may stand for any other.
+        return data[index % len(data)].astype(jnp.float32) / 255
+
+    def gather(self, index: Int[np.ndarray, " n"]) -> tuple[Any, Int[np.ndarray, " n"]]:
+        if self.resident:
+            return self.data, index
+        order = np.argsort(index, kind="stable")  # one way through the file
+        places = np.empty(len(index), np.int32)
+        places[order] = np.arange(len(index), dtype=np.int32)
+        return jax.device_put(np.ascontiguousarray(self.pictures[index[order]])), places

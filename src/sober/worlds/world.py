@@ -16,6 +16,9 @@ from jaxtyping import Array, Float, Int, Key, UInt8
 from sober.errors import RequestError
 from sober.types import Factor
 
+SHARD_BYTES = 2**30  # of pictures on the device, where they do not all fit
+SHARD_STEPS = 2000  # that a shard serves
+
 Labels = Int[np.ndarray, "N K"] | Float[np.ndarray, "N K"]  # classes from 0; real numbers where continuous
 
 
@@ -41,6 +44,8 @@ class World(abc.ABC):
     image_shape: tuple[int, int, int]
     size: int  # how many pictures there are
     stochastic = False  # whether pictures have nuisance, drawn anew each time they are trained on
+    resident = True  # whether all of `data` fits on the device
+    flags: tuple[str, ...] = ()  # what scores of its codes should say (see `sober.metrics.FLAGS`)
 
     @abc.abstractmethod
     def make_data(self) -> Any:
@@ -86,17 +91,45 @@ class World(abc.ABC):
         which, nuisance = jax.random.split(key)
         return self.pixels(data, self.index(which, n), nuisance)
 
+    def everything(self) -> Int[np.ndarray, " N"]:
+        """The pictures that stand for the world when all of it is to be encoded: each once."""
+        return np.arange(self.size, dtype=np.int32)
+
+    def gather(self, index: Int[np.ndarray, " n"]) -> tuple[Any, Int[np.ndarray, " n"]]:
+        """Data on the device with at least these pictures, and where in it they are."""
+        return self.data, index
+
+    @property
+    def example(self) -> Any:
+        """Data of the form that `pixels` takes, for programs that only need to know its form."""
+        return self.gather(np.zeros(1, np.int32))[0]
+
+    def shard(self, step: int) -> tuple[Any, int | None]:
+        """Data to train on at a step, and the step from which on it is another shard's turn (None: it never is).
+
+        Where not all pictures fit on the device, a shard of them drawn by `index` stands for all. Which, depends on the
+        step alone, so that a resumed run sees what an uninterrupted one does.
+        """
+        if self.resident:
+            return self.data, None
+        number = step // SHARD_STEPS
+        pictures = max(1, SHARD_BYTES // math.prod(self.image_shape))
+        index = np.asarray(self.index(jax.random.fold_in(jax.random.key(1), number), pictures))
+        return self.gather(np.sort(index))[0], (number + 1) * SHARD_STEPS
+
     def render(self, index: Int[np.ndarray, " N"]) -> UInt8[np.ndarray, "N H W C"]:
         """Any pictures as bytes, 0 to 255; a single index gives a single picture."""
         checked = self.checked(index)
-        images = np.asarray(self._bytes(self.data, np.atleast_1d(checked), jax.random.key(0)))
+        data, places = self.gather(np.atleast_1d(checked))
+        images = np.asarray(self._bytes(data, places, jax.random.key(0)))
         return images if checked.ndim else images[0]
 
     def sample(self, key: Key[Array, ""] | int, n: int) -> Sample:
         """`n` labelled pictures drawn by `key` (a JAX key, or a whole number to make one of)."""
         which, nuisance = jax.random.split(key if isinstance(key, jax.Array) else jax.random.key(key))
         index = np.asarray(self.index(which, n))
-        return Sample(self.labels(index), np.asarray(self._bytes(self.data, index, nuisance)))
+        data, places = self.gather(index)
+        return Sample(self.labels(index), np.asarray(self._bytes(data, places, nuisance)))
 
     def batches(self, size: int) -> Iterator[tuple[Int[np.ndarray, " n"], UInt8[np.ndarray, "n H W C"]]]:
         """All pictures in order, `size` pictures at a time; the last batch may be shorter."""

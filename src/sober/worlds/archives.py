@@ -1,0 +1,147 @@
+"""Files that others made, read member by member: nothing is unpacked to disk, and nothing is unpickled."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import os
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+import numpy as np
+from jaxtyping import UInt8
+
+from sober.errors import RequestError, brief
+
+LARGEST = 64 * 2**20  # bytes in one member: published ones are far smaller, a malicious one may be endless
+ROWS = 1024  # pictures held at a time
+
+
+@contextlib.contextmanager
+def reading(path: Path, world: str) -> Iterator[None]:
+    """Turns every way in which a file can be damaged into one error that names it."""
+    try:
+        yield
+    except RequestError:
+        raise
+    except Exception as error:  # decompression, headers, encodings, pictures: too many kinds to name
+        why = f"not found: {error.args[0]}" if isinstance(error, KeyError) else brief(error)
+        raise RequestError(f"{path} cannot be read as {world} ({why}): expected the file as published") from error
+
+
+def npy_rows(file: IO[bytes], shape: tuple[int, ...]) -> Iterator[UInt8[np.ndarray, "n ..."]]:
+    """The bytes of an npy file that must have this shape, some rows at a time."""
+    version = np.lib.format.read_magic(file)
+    header: Any = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
+    found, fortran, dtype = header(file)
+    if found != shape or fortran or dtype != np.uint8:
+        raise ValueError(f"it holds {dtype} images of shape {found}, not uint8 {shape}")
+    yield from raw_rows(file, shape)
+    if file.read(1):  # reading to the end is also what makes zipfile compare the checksum
+        raise ValueError("more data than its header says")
+
+
+def raw_rows(file: IO[bytes], shape: tuple[int, ...]) -> Iterator[UInt8[np.ndarray, "n ..."]]:
+    """The next bytes of a file as an array of this shape, some rows at a time."""
+    row = int(np.prod(shape[1:]))
+    for start in range(0, shape[0], ROWS):
+        rows = min(ROWS, shape[0] - start)
+        content = file.read(rows * row)
+        if len(content) < rows * row:
+            raise ValueError("it ends too early")
+        yield np.frombuffer(content, np.uint8).reshape(rows, *shape[1:])
+
+
+def zip_members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The members of a zip file by name."""
+    return {_inside(member.filename): member for member in archive.infolist()}
+
+
+def zip_bytes(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    with archive.open(member) as file:
+        return _bounded(file, member.filename)
+
+
+def tar_members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """The plain files of a tar file, in its own order; links and devices are passed over."""
+    for member in archive:
+        _inside(member.name)
+        if member.isreg():
+            yield member
+
+
+def tar_bytes(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    file = archive.extractfile(member)
+    if file is None:
+        raise ValueError(f"{member.name!r} is not a plain file")
+    content = _bounded(file, member.name)
+    if len(content) != member.size:
+        raise ValueError(f"{member.name!r} ends too early")
+    return content
+
+
+def _bounded(file: IO[bytes], name: str) -> bytes:
+    content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise ValueError(f"{name!r} holds more than {LARGEST:,} bytes")
+    return content
+
+
+def _inside(name: str) -> str:
+    """Nothing is unpacked, so such a name could do no harm; but an archive that has one is not the published one."""
+    if name.startswith("/") or "\\" in name or ".." in PurePosixPath(name).parts:
+        raise ValueError(f"member {name!r} points outside the archive")
+    return name
+
+
+def picture(
+    content: bytes,
+    mode: str,
+    *,
+    size: tuple[int, int] | None = None,
+    crop: int | None = None,
+    side: int = 64,
+) -> UInt8[np.ndarray, "side side C"]:
+    """A JPEG or PNG, its central square resized with Pillow's Lanczos filter; what is transparent comes out white.
+
+    `size` is what its width and height must be, `crop` the side of the square: by default the shorter of the two.
+    """
+    from PIL import Image  # noqa: PLC0415
+
+    with Image.open(io.BytesIO(content), formats=("JPEG", "PNG")) as file:
+        width, height = file.size
+        if size is not None and (width, height) != size:
+            raise ValueError(f"a picture of {width} x {height} pixels, not {size[0]} x {size[1]}")
+        square = crop or min(width, height)
+        left, top = (width - square) // 2, (height - square) // 2
+        opaque: Image.Image = file
+        if "A" in file.getbands():
+            paper = Image.new("RGBA", file.size, "white")
+            opaque = Image.alpha_composite(paper, file.convert("RGBA"))
+        # Cropped first: given a box, Pillow's filter would look beyond its edges.
+        middle = opaque.convert(mode).crop((left, top, left + square, top + square))
+        small = middle.resize((side, side), Image.Resampling.LANCZOS)
+    return np.asarray(small).reshape(side, side, -1)
+
+
+def pictures(
+    contents: Iterable[tuple[str, bytes]], decode: Callable[[bytes], UInt8[np.ndarray, "H W C"]]
+) -> Iterator[UInt8[np.ndarray, "n H W C"]]:
+    """Files of named pictures, decoded on all cores, some at a time and in order."""
+
+    def one(named: tuple[str, bytes]) -> UInt8[np.ndarray, "H W C"]:
+        name, content = named
+        try:
+            return decode(content)
+        except Exception as error:  # whatever Pillow makes of it
+            raise ValueError(f"{name}: {brief(error)}") from error
+
+    rest = iter(contents)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # Pillow lets go of the interpreter lock
+        while some := list(itertools.islice(rest, 256)):
+            yield np.stack(list(pool.map(one, some)))

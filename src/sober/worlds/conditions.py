@@ -1,0 +1,69 @@
+"""Conditions on factors, as people write them: `red > green + 0.15 and elevation > pi / 4`, `shape == "heart"`.
+
+A condition is read as Python's grammar has it, and only comparisons, + - * /, and, or, not, pi, numbers, names of
+factors and names of classes in quotes are understood: nothing is ever executed.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import operator
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool
+
+from sober.errors import RequestError, brief, listed
+from sober.worlds.world import World
+
+COMPARE = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+COMPUTE = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
+
+
+def holds(base: World, condition: str) -> Bool[np.ndarray, " N"]:
+    """For which pictures of a world a condition on the values of its factors is true."""
+    columns = {factor.name: k for k, factor in enumerate(base.factors)}
+    labels = base.labels(np.arange(base.size))
+
+    def value(node: ast.AST) -> Any:  # noqa: PLR0911 (a case for each kind of node)
+        match node:
+            case ast.Constant(value=int() | float() | str()):
+                return node.value
+            case ast.Name(id="pi"):
+                return np.pi
+            case ast.Name(id=name) if name in columns:
+                factor, column = base.factors[columns[name]], labels[:, columns[name]]
+                return np.array(factor.values)[column.astype(int)] if factor.values else column
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in COMPUTE:
+                return COMPUTE[type(op)](value(left), value(right))
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -value(operand)
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return ~value(operand)
+            case ast.BoolOp(op=op, values=parts):
+                joined = np.logical_and if isinstance(op, ast.And) else np.logical_or
+                return functools.reduce(joined, map(value, parts))
+            case ast.Compare(left=left, ops=ops, comparators=rest) if all(type(op) in COMPARE for op in ops):
+                ends = [value(each) for each in (left, *rest)]
+                pairs = zip(ops, ends, ends[1:], strict=False)
+                return functools.reduce(np.logical_and, (COMPARE[type(op)](a, b) for op, a, b in pairs))
+        raise RequestError(
+            f"{ast.unparse(node)!r} in the condition {condition!r} is not understood: compare the factors "
+            f"{listed(columns)} with numbers or with names in quotes, joined by and, or, not"
+        )
+
+    try:
+        true = np.asarray(value(ast.parse(condition, mode="eval").body))
+    except (SyntaxError, TypeError, ValueError) as error:
+        raise RequestError(f"the condition {condition!r} cannot be read ({brief(error)})") from error
+    if true.shape != (base.size,) or true.dtype != bool:
+        raise RequestError(f"the condition {condition!r} is not true or false for every picture of {base.spec}")
+    return true

@@ -1,0 +1,413 @@
+"""Published data sets: their files are found, checked and converted once, and no accident to a file gives others."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import http.server
+import os
+import shutil
+import socket
+import threading
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from sober.errors import RequestError
+from sober.types import Factor
+from sober.worlds import WORLDS, published, world
+from sober.worlds.archives import raw_rows
+from sober.worlds.published import Published, Source, Table
+from sober.worlds.world import Grid
+
+CONTENT = np.arange(48, dtype=np.uint8).tobytes()  # twelve pictures of four pixels
+SHA256 = "sha256:" + hashlib.sha256(CONTENT).hexdigest()
+PUBLISHED = [name for name, kind in WORLDS.items() if issubclass(kind, Published)]
+
+
+class Tiny(Grid, Published):
+    name = "tiny"
+    summary = reference = "a world for these tests"
+    factors = (Factor("row", 4), Factor("column", 3))
+    image_shape = (2, 2, 1)
+    sources = (Source("tiny.bin", "https://example.invalid/tiny.bin", 48, SHA256, direct=False),)
+
+    def convert(self, *paths: Path) -> Iterator[np.ndarray]:
+        with open(paths[0], "rb") as file:
+            yield from raw_rows(file, (self.size, *self.image_shape))
+
+
+class Tabled(Tiny):
+    """The same pictures with labels that no grid could give."""
+
+    name = "tabled"
+
+    def table(self, *paths: Path) -> Table:
+        return Table(np.arange(24, dtype=np.int32).reshape(12, 2) % 5, (("a", "b"), ("c",)))
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache and a data folder of this test's own."""
+    monkeypatch.setenv("SOBER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("SOBER_DATA", raising=False)
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(*_: object) -> Path:
+        raise OSError("no network")
+
+    monkeypatch.setattr(published, "_download", unreachable)
+
+
+def put(folder: Path, content: bytes = CONTENT) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "tiny.bin").write_bytes(content)
+    return folder / "tiny.bin"
+
+
+def quietly(opened: Published) -> np.ndarray:
+    """The pictures; a warning fails the test."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return opened.pictures
+
+
+def with_source(kind: type[Published], **changes: object) -> type[Published]:
+    (source,) = kind.sources
+    return type(kind.__name__, (kind,), {"sources": (dataclasses.replace(source, **changes),)})
+
+
+def refusal(opened: Published) -> str:
+    with pytest.raises(RequestError) as caught:
+        _ = opened.pictures
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def converted_files(cache: Path) -> list[str]:
+    return sorted(path.name for path in (cache / "published").glob("*"))
+
+
+def test_without_the_file_one_line_says_what_to_get_and_where_to_put_it(cache: Path) -> None:
+    message = refusal(Tiny())
+    for fact in ("tiny.bin", "48 bytes", SHA256, "https://example.invalid/tiny.bin", str(cache / "data" / "tiny")):
+        assert fact in message
+    assert "tiny:file=PATH" in message
+
+
+@pytest.mark.usefixtures("offline")
+def test_a_download_that_fails_says_why_and_what_to_do_instead(cache: Path) -> None:
+    message = refusal(with_source(Tiny, direct=True)())
+    assert "no network" in message
+    assert str(cache / "data" / "tiny") in message
+
+
+def test_the_data_folder_is_that_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOBER_DATA", str(tmp_path / "elsewhere"))
+    put(tmp_path / "elsewhere" / "tiny")
+    assert quietly(Tiny()).tobytes() == CONTENT
+
+
+@pytest.mark.parametrize("by", ["file", "folder"])
+def test_a_file_is_found_by_its_path_or_by_its_folder(tmp_path: Path, by: str) -> None:
+    path = put(tmp_path / "mine")
+    opened = Tiny(str(path if by == "file" else path.parent))
+    assert quietly(opened).tobytes() == CONTENT
+    assert opened.spec == f"tiny:file={path if by == 'file' else path.parent}"
+
+
+@pytest.mark.parametrize("missing", ["nothing", "a folder without it"])
+def test_a_path_without_the_file_is_refused_by_name(tmp_path: Path, missing: str) -> None:
+    path = tmp_path / "mine"
+    if missing != "nothing":
+        path.mkdir()
+    message = refusal(Tiny(str(path)))
+    assert str(path) in message
+    assert "tiny.bin" in message
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    """A server of one file, tiny.bin."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/tiny.bin" else 404)
+            self.send_header("Content-Length", str(len(CONTENT)))
+            self.end_headers()
+            self.wfile.write(CONTENT)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_port}"
+        running.shutdown()
+        thread.join()
+
+
+def test_a_missing_file_is_downloaded_into_the_data_folder(cache: Path, server: str) -> None:
+    pytest.importorskip("pooch")
+    kind = with_source(Tiny, url=f"{server}/tiny.bin", direct=True)
+    assert quietly(kind()).tobytes() == CONTENT
+    assert (cache / "data" / "tiny" / "tiny.bin").read_bytes() == CONTENT
+    assert kind().label == "tiny"
+
+
+@pytest.mark.parametrize("wrong", [{"checksum": "sha256:" + "0" * 64}, {"url": "/other.bin"}], ids=["sum", "address"])
+def test_a_download_that_goes_wrong_leaves_nothing(cache: Path, server: str, wrong: dict[str, str]) -> None:
+    pytest.importorskip("pooch")
+    url = server + wrong.pop("url", "/tiny.bin")
+    assert "no download" in refusal(with_source(Tiny, url=url, direct=True, **wrong)())
+    assert list((cache / "data" / "tiny").iterdir()) == []
+
+
+def test_a_server_that_does_not_answer_is_named() -> None:
+    pytest.importorskip("pooch")
+    with socket.socket() as reserved:  # bound, but not listening
+        reserved.bind(("127.0.0.1", 0))
+        host = f"127.0.0.1:{reserved.getsockname()[1]}"
+        message = refusal(with_source(Tiny, url=f"http://{host}/tiny.bin", direct=True)())
+    assert f"(no download: {host} cannot be reached)" in message
+
+
+@pytest.mark.parametrize("kind", ["md5", "sha256"])
+def test_a_file_with_another_checksum_is_refused_with_both(cache: Path, kind: str) -> None:
+    path = put(cache / "data" / "tiny", CONTENT[::-1])
+    expected = f"{kind}:{hashlib.new(kind, CONTENT).hexdigest()}"
+    message = refusal(with_source(Tiny, checksum=expected)())
+    assert str(path) in message
+    assert expected in message
+    assert f"{kind}:{hashlib.new(kind, CONTENT[::-1]).hexdigest()}" in message
+    assert converted_files(cache) == []
+
+
+def test_a_file_of_another_size_is_refused_before_it_is_read(cache: Path) -> None:
+    path = put(cache / "data" / "tiny", CONTENT[:-1])
+    message = refusal(Tiny())
+    assert f"{path} has 47 bytes" in message
+    assert "48 bytes" in message
+
+
+def test_a_known_checksum_makes_the_name_the_label(cache: Path) -> None:
+    put(cache / "data" / "tiny")
+    assert Tiny().label == "tiny"
+
+
+def test_an_unknown_checksum_makes_the_pictures_part_of_the_label(cache: Path) -> None:
+    kind = with_source(Tiny, checksum=None, size=None)
+    put(cache / "data" / "tiny")
+    one = kind()
+    assert one.label == f"tiny:{one.fingerprint}"
+    put(cache / "data" / "tiny", CONTENT[::-1])
+    assert kind().label not in (one.label, "tiny")
+
+
+@pytest.mark.parametrize("kind", [Tiny, Tabled])
+def test_pictures_are_converted_once_and_then_mapped(
+    cache: Path, kind: type[Published], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(cache / "data" / kind.name)
+    first = kind()
+    quietly(first)
+    monkeypatch.setattr(kind, "convert", lambda *_: pytest.fail("converted again"))
+    monkeypatch.setattr(published, "_verify", lambda *_: pytest.fail("checked again"))
+    monkeypatch.setattr(published, "_fingerprint", lambda *_: pytest.fail("read again"))
+    again = kind()
+    assert isinstance(quietly(again), np.memmap)
+    assert again.pictures.tobytes() == CONTENT
+    assert again.label == first.label == kind.name
+    assert again.fingerprint == first.fingerprint
+
+
+def test_a_table_comes_back_from_the_cache(cache: Path) -> None:
+    put(cache / "data" / "tabled")
+    quietly(Tabled())
+    table = Tabled().converted.table
+    assert table is not None
+    np.testing.assert_array_equal(table.labels, Tabled().table().labels)
+    assert table.values == (("a", "b"), ("c",))
+
+
+def test_a_file_in_the_data_folder_may_be_deleted_once_converted(cache: Path) -> None:
+    path = put(cache / "data" / "tiny")
+    quietly(Tiny())
+    path.unlink()
+    assert quietly(Tiny()).tobytes() == CONTENT
+
+
+def test_a_file_that_was_named_must_be_there(tmp_path: Path) -> None:
+    path = put(tmp_path / "mine")
+    quietly(Tiny(str(path)))
+    path.unlink()
+    assert str(path) in refusal(Tiny(str(path)))
+
+
+def test_a_file_that_changed_is_converted_again(cache: Path) -> None:
+    kind = with_source(Tiny, checksum=None)
+    put(cache / "data" / "tiny")
+    quietly(kind())
+    path = put(cache / "data" / "tiny", CONTENT[::-1])
+    os.utime(path, ns=(1, 1))
+    assert quietly(kind()).tobytes() == CONTENT[::-1]
+
+
+def damage_record(cache: Path) -> None:
+    next((cache / "published").glob("*.json")).write_text("{")
+
+
+def damage_fields(cache: Path) -> None:
+    next((cache / "published").glob("*.json")).write_text('{"files": 3}')
+
+
+def damage_pictures(cache: Path) -> None:
+    path = next((cache / "published").glob("*.npy"))
+    path.write_bytes(path.read_bytes()[:-1] + b"\xff")
+
+
+def truncate_pictures(cache: Path) -> None:
+    path = next((cache / "published").glob("*.npy"))
+    path.write_bytes(path.read_bytes()[:-10])
+
+
+def lengthen_pictures(cache: Path) -> None:
+    path = next((cache / "published").glob("*.npy"))
+    path.write_bytes(path.read_bytes()[:-1] + b"\x00more")
+
+
+def replace_pictures(cache: Path) -> None:
+    np.save(next((cache / "published").glob("*.npy")), np.zeros((3, 2, 2, 1), np.uint8))
+
+
+def pickle_pictures(cache: Path) -> None:
+    np.save(next((cache / "published").glob("*.npy")), np.array([{}], object))
+
+
+def delete_pictures(cache: Path) -> None:
+    next((cache / "published").glob("*.npy")).unlink()
+
+
+def damage_table(cache: Path) -> None:
+    next((cache / "published").glob("*.safetensors")).write_bytes(b"nothing")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        damage_record,
+        damage_fields,
+        damage_pictures,
+        truncate_pictures,
+        lengthen_pictures,
+        replace_pictures,
+        pickle_pictures,
+        delete_pictures,
+        damage_table,
+    ],
+)
+def test_a_damaged_cache_is_made_again_with_a_warning(cache: Path, damage: object) -> None:
+    put(cache / "data" / "tabled")
+    quietly(Tabled())
+    damage(cache)  # type: ignore[operator]
+    with pytest.warns(UserWarning, match="damaged.*made again"):
+        assert Tabled().pictures.tobytes() == CONTENT
+    assert quietly(Tabled()).tobytes() == CONTENT
+
+
+def test_a_copied_cache_is_read_once_and_believed(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(cache / "data" / "tiny")
+    quietly(Tiny())
+    (path,) = (cache / "published").glob("*.npy")
+    shutil.copy(path, path.with_suffix(".copy"))
+    os.replace(path.with_suffix(".copy"), path)
+    os.utime(path, ns=(1, 1))
+    monkeypatch.setattr(Tiny, "convert", lambda *_: pytest.fail("converted again"))
+    assert quietly(Tiny()).tobytes() == CONTENT
+    monkeypatch.setattr(published, "_fingerprint", lambda *_: pytest.fail("read twice"))
+    assert quietly(Tiny()).tobytes() == CONTENT
+
+
+@pytest.mark.parametrize(
+    ("parts", "says"),
+    [
+        ([np.zeros((11, 2, 2, 1), np.uint8)], "11 pictures, not 12"),
+        ([np.zeros((12, 2, 2, 1), np.uint8), np.zeros((1, 2, 2, 1), np.uint8)], "13 pictures, not 12"),
+        ([np.zeros((12, 2, 2, 1), np.float32)], "float32"),
+        ([np.zeros((12, 2, 2, 3), np.uint8)], r"\(2, 2, 3\)"),
+        ([], "0 pictures"),
+    ],
+)
+def test_a_file_that_gives_other_pictures_is_refused_and_nothing_is_kept(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, parts: list[np.ndarray], says: str
+) -> None:
+    path = put(cache / "data" / "tiny")
+    monkeypatch.setattr(Tiny, "convert", lambda *_: iter(parts))
+    with pytest.raises(RequestError, match=says) as caught:
+        _ = Tiny().pictures
+    assert str(path) in str(caught.value)
+    assert converted_files(cache) == []
+
+
+def test_a_full_disk_is_noticed_before_anything_is_written(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(cache / "data" / "tiny")
+    monkeypatch.setattr(published.shutil, "disk_usage", lambda _: SimpleNamespace(free=47))
+    message = refusal(Tiny())
+    assert "48 bytes are needed" in message
+    assert "SOBER_CACHE" in message
+    assert converted_files(cache) == []
+
+
+def test_a_cache_that_cannot_be_made_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = put(tmp_path / "mine")
+    (tmp_path / "plain").touch()
+    monkeypatch.setenv("SOBER_CACHE", str(tmp_path / "plain" / "cache"))
+    assert "SOBER_CACHE" in refusal(Tiny(str(path)))
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_published_world_is_listed_without_its_files(name: str, cache: Path) -> None:
+    opened = WORLDS[name]()
+    assert opened.name == opened.spec == name
+    assert opened.size > 10_000
+    assert opened.factors
+    assert opened.image_shape[:2] == (64, 64)
+    assert opened.summary
+    assert opened.reference
+    assert not cache.exists()
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.usefixtures("offline")
+def test_a_published_world_without_its_files_says_what_it_needs(name: str, cache: Path) -> None:
+    opened = WORLDS[name]()
+    source = opened.sources[0]  # type: ignore[attr-defined]
+    message = refusal(opened)  # type: ignore[arg-type]
+    for fact in (name, source.file, source.url, str(cache / "data" / name), source.checksum or "checksum not known"):
+        assert fact in message
+    with pytest.raises(RequestError, match="needs"):
+        _ = opened.label
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_source_has_its_terms_and_a_well_formed_checksum(name: str) -> None:
+    for source in WORLDS[name].sources:  # type: ignore[attr-defined]
+        assert source.licence
+        assert source.citation.startswith("@")
+        assert source.url.startswith("http")
+        if source.checksum is not None:
+            kind, _, digits = source.checksum.partition(":")
+            assert len(bytes.fromhex(digits)) == hashlib.new(kind).digest_size
+
+
+def test_published_worlds_are_opened_by_name() -> None:
+    assert len(PUBLISHED) >= 10
+    assert world("shapes3d:file=/no/such.h5").spec == "shapes3d:file=/no/such.h5"

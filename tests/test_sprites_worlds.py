@@ -1,0 +1,265 @@
+"""The worlds made of dSprites' objects: what is nuisance is drawn as the study draws it, and the objects stay."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from PIL import Image
+from scipy.stats import chisquare, kstest
+
+from sober.errors import RequestError
+from sober.worlds import World, dsprites, scream_dsprites, world
+from sober.worlds.abstract_dsprites import COLOURS, GREYS
+from sober.worlds.color_dsprites import ColorDSprites
+from sober.worlds.noisy_dsprites import NoisyDSprites
+from sober.worlds.scream_dsprites import ScreamDSprites
+from sober.worlds.sprites import sprites
+
+INDEX = np.linspace(0, 737_279, 200).astype(int)
+
+
+@pytest.fixture(scope="module")
+def objects() -> np.ndarray:
+    """Which pixels of some pictures belong to the object."""
+    return sprites(None).render(INDEX) > 0
+
+
+@pytest.fixture(scope="module")
+def texture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small picture of noise, 66 x 65 pixels: six patches, no two alike."""
+    path = tmp_path_factory.mktemp("texture") / "texture.png"
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (66, 65, 3), np.uint8)).save(path)
+    return path
+
+
+@pytest.fixture
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache folder."""
+    monkeypatch.setenv("SOBER_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_color_dsprites_paints_the_object_in_one_colour_on_black(objects: np.ndarray) -> None:
+    images = world("color_dsprites").render(INDEX)
+    np.testing.assert_array_equal((images > 0).all(axis=-1), objects[..., 0])
+    assert not images[~objects[..., 0]].any()
+    colours = images.max(axis=(1, 2))  # (picture, channel)
+    np.testing.assert_array_equal(images, objects * colours[:, None, None])
+    assert kstest((colours / 255).ravel(), "uniform", (0.5, 0.5)).pvalue > 0.01
+    assert np.abs(np.corrcoef(colours.T) - np.eye(3)).max() < 0.2
+
+
+def test_noisy_dsprites_shows_a_white_object_on_noise(objects: np.ndarray) -> None:
+    images = world("noisy_dsprites").render(INDEX)
+    assert (images[objects[..., 0]] == 255).all()
+    noise = images[~objects[..., 0]]  # (pixel, channel)
+    assert chisquare(np.bincount(noise.ravel(), minlength=256)).pvalue > 0.01
+    assert np.abs(np.corrcoef(noise.T) - np.eye(3)).max() < 0.01
+    assert np.abs(np.corrcoef(noise[:-1].T, noise[1:].T)[:3, 3:]).max() < 0.01  # a pixel and the next
+
+
+def test_scream_dsprites_inverts_the_object_on_a_shaded_patch(objects: np.ndarray, texture: Path) -> None:
+    images = ScreamDSprites(image=str(texture)).render(INDEX) / 255
+    background = np.where(objects, 1 - images, images)
+    painting = np.array(Image.open(texture)) / 255
+    patches = np.stack([painting[y : y + 64, x : x + 64] for y in range(3) for x in range(2)])
+    # Twice the background less its patch is one colour all over; less any other patch it is noise.
+    shades = 2 * background[:, None] - patches  # (picture, patch, row, column, channel)
+    spread = np.ptp(shades, axis=(2, 3)).max(axis=-1)
+    which = spread.argmin(axis=1)
+    assert np.sort(spread, axis=1)[:, 0].max() < 0.01
+    assert np.sort(spread, axis=1)[:, 1].min() > 0.5
+    assert chisquare(np.bincount(which, minlength=6)).pvalue > 0.01
+    colours = shades[np.arange(len(which)), which].mean(axis=(1, 2))
+    assert kstest(colours.ravel(), "uniform").pvalue > 0.01
+    assert np.abs(np.corrcoef(colours.T) - np.eye(3)).max() < 0.2
+
+
+@pytest.fixture(params=[ColorDSprites, NoisyDSprites, ScreamDSprites])
+def stochastic(request: pytest.FixtureRequest, texture: Path) -> World:
+    options = {"image": str(texture)} if request.param is ScreamDSprites else {}
+    return request.param(**options)
+
+
+def test_nuisance_is_drawn_anew_with_every_key_and_is_each_pictures_own(stochastic: World) -> None:
+    assert stochastic.stochastic
+    pixels = jax.jit(stochastic.pixels)
+    index = INDEX[:50]
+    one, again, other = (np.asarray(pixels(stochastic.data, index, jax.random.key(k))) for k in (0, 0, 1))
+    np.testing.assert_array_equal(one, again)
+    assert (one != other).any(axis=(1, 2, 3)).all()
+    backwards = np.asarray(pixels(stochastic.data, index[::-1], jax.random.key(0)))
+    np.testing.assert_array_equal(backwards[::-1], one)
+    assert one.min() >= 0
+    assert one.max() <= 1
+
+
+def test_a_family_draws_what_each_of_its_models_would(stochastic: World) -> None:
+    draw = jax.jit(functools.partial(stochastic.draw, n=4))
+    together = jax.jit(jax.vmap(functools.partial(stochastic.draw, n=4), in_axes=(None, 0)))
+    keys = jax.random.split(jax.random.key(4), 2)
+    alone = np.stack([draw(stochastic.data, key) for key in keys])
+    np.testing.assert_allclose(together(stochastic.data, keys), alone, atol=1e-6)
+
+
+def test_variants_share_one_copy_of_the_objects(texture: Path) -> None:
+    worlds = ColorDSprites(), NoisyDSprites(), ScreamDSprites(image=str(texture))
+    assert len({id(each.sprites) for each in worlds}) == 1
+
+
+def test_the_painting_is_reduced_as_in_the_study(shared: Path) -> None:
+    opened = ScreamDSprites(image=str(shared / "data" / "the_scream.jpg"))
+    assert opened.painting.shape == (274, 215, 3)  # of 652 x 512
+    images = opened.render(INDEX)
+    assert images.std(axis=(1, 2)).min() > 1
+    assert len({image.tobytes() for image in images}) == len(images)
+
+
+def test_another_picture_is_another_label_and_another_file_of_it_is_not(texture: Path, tmp_path: Path) -> None:
+    painting = Image.open(texture)
+    painting.save(tmp_path / "copy.bmp")
+    painting.rotate(180).save(tmp_path / "turned.png")
+    label = ScreamDSprites(image=str(texture)).label
+    assert ScreamDSprites(image=str(tmp_path / "copy.bmp")).label == label
+    assert ScreamDSprites(image=str(tmp_path / "turned.png")).label != label
+    assert label.startswith("scream_dsprites:")
+    assert world(ScreamDSprites(image=str(texture)).spec).label == label
+
+
+def test_a_grey_picture_will_do(tmp_path: Path) -> None:
+    Image.fromarray(np.full((80, 90), 51, np.uint8)).save(tmp_path / "grey.png")
+    assert (ScreamDSprites(image=str(tmp_path / "grey.png")).painting == np.full((80, 90, 3), 51)).all()
+
+
+@pytest.mark.parametrize("kind", ["missing", "a folder", "not a picture", "truncated", "narrow"])
+def test_what_is_no_painting_is_refused(kind: str, texture: Path, tmp_path: Path) -> None:
+    path = tmp_path / "painting.png"
+    if kind == "a folder":
+        path.mkdir()
+    elif kind == "not a picture":
+        path.write_bytes(b"not a picture")
+    elif kind == "truncated":
+        path.write_bytes(texture.read_bytes()[:5000])
+    elif kind == "narrow":
+        Image.new("RGB", (3500, 600)).save(path)  # 350 x 60 when reduced
+    with pytest.raises(RequestError, match=r"painting\.png.*image=PATH") as caught:
+        ScreamDSprites(image=str(path)).make_data()
+    assert "\n" not in str(caught.value)
+
+
+class Server(http.server.BaseHTTPRequestHandler):
+    """Serves one picture, to those who say who they are."""
+
+    content = b""
+
+    def do_GET(self) -> None:
+        self.send_response(200 if "sober" in self.headers["User-Agent"] else 403)
+        self.end_headers()
+        self.wfile.write(self.content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def served(texture: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[http.server.HTTPServer]:
+    """A web server that has the painting, where Sober looks for it."""
+    monkeypatch.setattr(Server, "content", texture.read_bytes())
+    with http.server.HTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setattr(scream_dsprites, "SOURCE", f"http://127.0.0.1:{server.server_port}/painting.jpg")
+        yield server
+        server.shutdown()
+
+
+def test_the_painting_is_downloaded_once(
+    empty_cache: Path, served: http.server.HTTPServer, texture: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = ScreamDSprites(image=str(texture)).painting
+    assert (ScreamDSprites().painting == expected).all()
+    assert [path.name for path in empty_cache.iterdir()] == ["the_scream.jpg"]
+    monkeypatch.setattr(scream_dsprites, "SOURCE", "http://127.0.0.1:9/")
+    assert (ScreamDSprites().painting == expected).all()
+    assert ScreamDSprites().spec == "scream_dsprites"
+
+
+def test_without_the_painting_the_message_says_which_file_goes_where(
+    empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scream_dsprites, "SOURCE", "http://127.0.0.1:9/The_Scream.jpg")  # nobody answers there
+    with pytest.raises(RequestError) as caught:
+        ScreamDSprites().make_data()
+    for part in (
+        "http://127.0.0.1:9/The_Scream.jpg",
+        str(empty_cache / "the_scream.jpg"),
+        "scream_dsprites:image=PATH",
+    ):
+        assert part in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not (empty_cache / "the_scream.jpg").exists()
+
+
+def test_abstract_dsprites_shows_the_objects_of_dsprites() -> None:
+    opened, original = world("abstract_dsprites"), sprites(None)
+    # dSprites' first and last places are two of the five here.
+    forms = np.stack(np.meshgrid(range(3), range(6), (0, 4), (0, 4), indexing="ij"), axis=-1).reshape(-1, 4)
+    shape, scale, x, y = forms.T
+    mine = opened.render(opened.index_of(np.stack([0 * x, 0 * x, shape, scale, x, y], axis=1)))
+    theirs = original.render(original.index_of(np.stack([shape, scale, 0 * x, x * 31 // 4, y * 31 // 4], axis=1)))
+    np.testing.assert_array_equal((mine > 0).any(axis=-1), theirs[..., 0] > 0)
+
+
+def test_the_places_of_abstract_dsprites_are_eight_pixels_apart() -> None:
+    masks = np.asarray(world("abstract_dsprites").data).reshape(18, 5, 5, 64, 64)
+    for x in range(4):
+        np.testing.assert_array_equal(np.roll(masks[:, x], 8, axis=-1), masks[:, x + 1])
+        np.testing.assert_array_equal(np.roll(masks[:, :, x], 8, axis=-2), masks[:, :, x + 1])
+    assert not masks[..., [0, -1], :].any()
+    assert not masks[..., [0, -1]].any()
+    assert len({mask.tobytes() for mask in masks.reshape(450, -1)}) == 450
+
+
+def test_abstract_dsprites_has_one_colour_on_one_grey() -> None:
+    opened = world("abstract_dsprites")
+    for background, colour in np.ndindex(5, 6):
+        image = opened.render(opened.index_of(np.array([[background, colour, 2, 5, 3, 1]])))[0]
+        mask = np.asarray(opened.data)[opened.index_of(np.array([[0, 0, 2, 5, 3, 1]]))[0]]
+        assert (image[mask] == COLOURS[colour]).all()
+        assert (image[~mask] == np.round(255 * GREYS[background])).all()
+
+
+def test_object_colours_are_equally_light_and_their_hues_equally_far_apart() -> None:
+    rgb = COLOURS / 255
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    x, y, z = to_xyz @ linear.T
+    white = to_xyz @ np.ones(3)
+    lightness = 116 * np.cbrt(y / white[1]) - 16
+    total, of_white = x + 15 * y + 3 * z, white @ [1, 15, 3]
+    u, v = 4 * x / total - 4 * white[0] / of_white, 9 * y / total - 9 * white[1] / of_white
+    hue = np.degrees(np.unwrap(np.arctan2(v, u)))
+    np.testing.assert_allclose(lightness, 69.3, atol=0.2)
+    np.testing.assert_allclose(hue, 35.9 + 59.8 * np.arange(6), atol=1)
+
+
+def test_variants_take_the_published_file(tmp_path: Path, texture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dsprites, "PUBLISHED", (360, 64, 64))
+    images = (np.random.default_rng(0).random((360, 64, 64)) < 0.1).astype(np.uint8)
+    path = tmp_path / "published.npz"
+    np.savez(path, imgs=images)
+    fingerprint = world(f"dsprites:file={path}").label.removeprefix("dsprites")
+    for variant in ("color_dsprites", "noisy_dsprites"):
+        opened = world(f"{variant}:file={path}")
+        assert opened.spec == f"{variant}:file={path}"
+        assert opened.label == variant + fingerprint
+        np.testing.assert_array_equal((opened.render(np.arange(9)) > 0)[images[:9] > 0], True)
+    scream = ScreamDSprites(file=str(path), image=str(texture))
+    assert scream.spec == f"scream_dsprites:file={path},image={texture}"
+    assert scream.label == ScreamDSprites(image=str(texture)).label.replace(":", f"{fingerprint}:")
