@@ -25,6 +25,7 @@ from sober.console import (
     models_table,
     scores_table,
     setting,
+    worlds_table,
 )
 from sober.demo import demo as run_demo
 from sober.encode import codes_path, encode
@@ -87,16 +88,7 @@ def worlds(*, show: str | None = None, out: Path | None = None) -> None:
         contact_sheet(chosen, path)
         console.print(f"wrote [bold]{path}[/]")
         return
-    table = Table(box=None, header_style="dim")
-    for column in ("world", "pictures", "image", "factors", "reference"):
-        table.add_column(column, overflow="fold")
-    for name in sorted(WORLDS):
-        each = world(name)
-        factors = ", ".join(f"{factor.name} {factor.size}" for factor in each.factors)
-        size = " × ".join(map(str, each.image_shape))
-        pictures = f"{each.size:,}" if each.size else "yours"
-        table.add_row(f"[bold]{name}[/]", pictures, size, factors, each.reference)
-    console.print(table)
+    console.print(worlds_table({name: world(name) for name in sorted(WORLDS)}))
 
 
 @app.command

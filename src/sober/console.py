@@ -32,6 +32,10 @@ from sober.model import latent_kl
 from sober.pictures import INFORMATIVE
 from sober.train import Progress as TrainingProgress
 from sober.types import Setting
+from sober.worlds import World
+from sober.worlds.stored import Stored
+
+FACTORS_SHOWN = 8  # of a world in the list
 
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
@@ -83,6 +87,25 @@ def counting(what: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(*columns, console=console, transient=True) as drawn:
         task = drawn.add_task(what, total=None)
         yield lambda done, total: drawn.update(task, completed=done, total=total)
+
+
+def worlds_table(worlds: Mapping[str, World]) -> Table:
+    """Every world: how many pictures of which shape, its factors with their sizes, where the pictures come from."""
+    table = Table(box=None, header_style="dim")
+    table.add_column("world", style="bold", no_wrap=True)
+    table.add_column("pictures", justify="right", no_wrap=True)
+    table.add_column("image", no_wrap=True)
+    table.add_column("factors", overflow="fold")
+    table.add_column("from", no_wrap=True)
+    for name, each in worlds.items():
+        factors = [f"{factor.name} {factor.size or ''}".strip() for factor in each.factors]
+        if len(factors) > FACTORS_SHOWN:
+            factors = [*factors[: FACTORS_SHOWN - 1], f"and {len(factors) - FACTORS_SHOWN + 1} more"]
+        size = "×".join(map(str, each.image_shape))
+        origin = "its files" if isinstance(each, Stored) else "drawn"
+        known = (f"{each.size:,}", size, ", ".join(factors), origin) if each.size else ("yours", "any", "", "you")
+        table.add_row(name, *known)
+    return table
 
 
 def method_card(method: Method) -> Group:
