@@ -21,6 +21,7 @@ ORDER = [
     ("worlds", "nets"),
     ("methods",),
     ("model",),
+    ("interop",),
     ("family",),
     ("cohort",),
     ("train",),

@@ -1,0 +1,5 @@
+"""Trained models outside JAX: as PyTorch modules, as ONNX files. Both are made of one description, `graph`."""
+
+from sober.interop import graph, onnx, torch
+
+__all__ = ["graph", "onnx", "torch"]

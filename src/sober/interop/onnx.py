@@ -1,0 +1,154 @@
+"""A trained model as two ONNX files, which ONNX Runtime and others run without Python, Sober or PyTorch.
+
+    encoder.onnx    `pictures` (N, C, H, W) floats in [0, 1] to `mean` and `logvar` of the codes, each (N, D)
+    decoder.onnx    `codes` (N, D) to `pictures` (N, C, H, W) in [0, 1], or to their `logits`
+
+N is any number from 1. The metadata of both files say whose they are: `run` (its identity), `world`, `method`,
+`latents`, and `image_shape`, [H, W, C] as JSON.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sober.errors import RequestError
+from sober.files import replacing, writable_folder
+from sober.interop.graph import Graph, Layer, decoder_graph, encoder_graph
+from sober.model import Model
+
+OPSET = 17  # the first with layer norm; older runtimes read it too
+
+Arrays = dict[str, np.ndarray]
+
+
+def export(model: Model, folder: str | Path, *, logits: bool = False) -> tuple[Path, Path]:
+    """Writes encoder.onnx and decoder.onnx into `folder` and returns their paths.
+
+    With `logits` the decoder gives the logits of pictures. The encoder of InfoGAN has no log-variance and gives zeros.
+    """
+    graphs = {"encoder": encoder_graph(model), "decoder": decoder_graph(model, logits=logits)}
+    about = {
+        "run": model.run.identity,
+        "world": model.run.world,
+        "method": model.run.method,
+        "latents": str(model.run.latents),
+        "image_shape": json.dumps(model.image_shape),
+    }
+    files = {name: _file(name, graph, about) for name, graph in graphs.items()}
+    folder = writable_folder(Path(folder))
+    for name, content in files.items():
+        with replacing(folder / f"{name}.onnx") as temporary:
+            temporary.write_bytes(content)
+    return folder / "encoder.onnx", folder / "decoder.onnx"
+
+
+def _file(name: str, graph: Graph, about: Mapping[str, str]) -> bytes:
+    onnx = _onnx()
+    helper = onnx.helper
+    # Results go by what callers know them as.
+    names = {layer.name: layer.name for layer in graph.layers} | {at: said for said, at in graph.outputs.items()}
+    nodes: list[Any] = []
+    arrays: Arrays = {}
+    for layer in graph.layers[1:]:
+        inputs = [names[source] for source in layer.inputs]
+        found, constants = _nodes(helper, layer, inputs, names[layer.name], graph.arrays_of(layer))
+        nodes += found
+        arrays |= constants
+
+    def port(layer: Layer) -> Any:
+        return helper.make_tensor_value_info(names[layer.name], onnx.TensorProto.FLOAT, ["N", *layer.shape])
+
+    content = helper.make_graph(
+        nodes,
+        name,
+        [port(graph.layers[0])],
+        [port(layer) for layer in graph.layers if layer.name in graph.outputs.values()],
+        [onnx.numpy_helper.from_array(array, called) for called, array in arrays.items()],
+    )
+    opset = helper.make_opsetid("", OPSET)
+    # The oldest version of the file format that has them: older runtimes refuse the newest.
+    version = helper.find_min_ir_version_for([opset])
+    made = helper.make_model(content, producer_name="sober", opset_imports=[opset], ir_version=version)
+    helper.set_model_props(made, dict(about))
+    onnx.checker.check_model(made, full_check=True)
+    return made.SerializeToString()
+
+
+def _onnx() -> Any:
+    try:
+        return importlib.import_module("onnx")  # here, because it is an extra
+    except ImportError as error:
+        raise RequestError("the package onnx is not installed: pip install 'sober[onnx]'") from error
+
+
+class Operator(NamedTuple):
+    """What ONNX calls a layer. The constants follow its inputs, in their order."""
+
+    kind: str
+    attributes: Mapping[str, Any]
+    constants: Mapping[str, np.ndarray]
+
+
+def _nodes(helper: Any, layer: Layer, inputs: list[str], output: str, arrays: Arrays) -> tuple[list[Any], Arrays]:
+    """The nodes of one layer, and the arrays they refer to, by name."""
+    name = layer.name
+    if layer.op == "logit":  # for which there is no operator
+        rest, odds = f"{name}.rest", f"{name}.odds"
+        return [
+            helper.make_node("Sub", [f"{name}.one", *inputs], [rest], rest),
+            helper.make_node("Div", [*inputs, rest], [odds], odds),
+            helper.make_node("Log", [odds], [output], name),
+        ], {f"{name}.one": np.array(1, np.float32)}
+    operator = _OPERATORS[layer.op](layer, arrays)
+    constants = {f"{name}.{role}": array for role, array in operator.constants.items()}
+    return [helper.make_node(operator.kind, [*inputs, *constants], [output], name, **operator.attributes)], constants
+
+
+def _convolution(kind: str, layer: Layer, arrays: Arrays) -> Operator:
+    kernel, stride, padding = (layer.attributes[name] for name in ("kernel", "stride", "padding"))
+    return Operator(kind, {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [padding] * 4}, arrays)
+
+
+def _layer_norm(layer: Layer, arrays: Arrays) -> Operator:
+    # ONNX allows one scale and one offset for each channel, but some runtimes want them for each number.
+    each = (-1, *[1] * (len(layer.shape) - 1))
+    constants = {role: np.broadcast_to(array.reshape(each), layer.shape) for role, array in arrays.items()}
+    return Operator("LayerNormalization", {"axis": 1, "epsilon": layer.attributes["epsilon"]}, constants)
+
+
+def _clip(layer: Layer, arrays: Arrays) -> Operator:
+    return Operator("Clip", {}, {bound: np.array(layer.attributes[bound], np.float32) for bound in ("low", "high")})
+
+
+def _reshape(layer: Layer, arrays: Arrays) -> Operator:
+    return Operator("Reshape", {}, {"shape": np.array([0, *layer.shape], np.int64)})  # 0 keeps the number of pictures
+
+
+def _double(layer: Layer, arrays: Arrays) -> Operator:
+    attributes = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    constants = {"region": np.zeros(0, np.float32), "scales": np.array([1, 1, 2, 2], np.float32)}
+    return Operator("Resize", attributes, constants)
+
+
+_OPERATORS: dict[str, Callable[[Layer, Arrays], Operator]] = {
+    "linear": lambda layer, arrays: Operator("Gemm", {"transB": 1}, arrays),
+    "conv": lambda layer, arrays: _convolution("Conv", layer, arrays),
+    "deconv": lambda layer, arrays: _convolution("ConvTranspose", layer, arrays),
+    "batch_norm": lambda layer, arrays: Operator("BatchNormalization", layer.attributes, arrays),
+    "layer_norm": _layer_norm,
+    "relu": lambda layer, arrays: Operator("Relu", {}, {}),
+    "tanh": lambda layer, arrays: Operator("Tanh", {}, {}),
+    "sigmoid": lambda layer, arrays: Operator("Sigmoid", {}, {}),
+    "clip": _clip,
+    "flatten": lambda layer, arrays: Operator("Flatten", {}, {}),
+    "reshape": _reshape,
+    "halve": lambda layer, arrays: Operator("AveragePool", {"kernel_shape": [2, 2], "strides": [2, 2]}, {}),
+    "double": _double,
+    "add": lambda layer, arrays: Operator("Add", {}, {}),
+}

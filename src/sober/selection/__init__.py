@@ -1,0 +1,1 @@
+"""Criteria that rank models without labels."""

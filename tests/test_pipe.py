@@ -1,0 +1,101 @@
+"""PIPE: models whose latents can be mixed freely, models turned so that they cannot, a decoder that does not look."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import Array
+
+from families import BLOCKS, small_runs
+from sober.errors import RequestError
+from sober.model import Model
+from sober.selection.pipe import Pipe, pipe
+from sober.worlds.blocks import COLUMN_LANE, COLUMN_TAKEN, HEIGHT, LANES, SIDE
+
+SHORT = {"steps": 600, "rate": 1e-3}
+NOISE = 0.2  # of the codes, in units of their spread: about half a place
+
+
+class Perfect(eqx.Module):
+    """A latent for the height of each block, read off and painted by formula, then turned by `turn`."""
+
+    turn: Array  # (4, 4), a rotation
+    contrast: Array  # 0: the decoder does not look at its codes
+
+    def encode(self, images: Array, dtype: Any = jnp.float32) -> tuple[Array, Array]:
+        lanes = jnp.stack([images[:, :, left, 0] for left, _ in LANES], axis=-1)  # (n, row, 4)
+        middle = jnp.sum(lanes * (jnp.arange(SIDE) + 0.5)[:, None], axis=1) / HEIGHT
+        codes = (middle - SIDE / 2) / 2.3
+        return codes @ self.turn, jnp.full_like(codes, 2 * np.log(NOISE))
+
+    def decode(self, codes: Array, dtype: Any = jnp.float32) -> Array:
+        top = (codes @ self.turn.T * 2.3 + SIDE / 2 - HEIGHT / 2)[:, None, COLUMN_LANE] * self.contrast
+        row = jnp.arange(SIDE)[:, None]
+        cover = jnp.clip(jnp.minimum(row + 1, top + HEIGHT) - jnp.maximum(row, top), 0, 1) * COLUMN_TAKEN
+        return (12 * (cover - 0.5))[..., None]
+
+
+def model(angle: float = 0.0, contrast: float = 1.0, seed: int = 0) -> Model:
+    """The perfect model with its latents turned into each other, two by two."""
+    turn, (c, s) = np.eye(4), (np.cos(angle), np.sin(angle))
+    for i, j in ((0, 1), (2, 3)):
+        turn[np.ix_([i, j], [i, j])] = [[c, s], [-s, c]]
+    run = small_runs(seeds=[seed], latents=4)[0]
+    return Model(run, BLOCKS.image_shape, Perfect(jnp.float32(turn), jnp.float32(contrast)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mixing", ["uniform", "permuted"])
+def test_turning_the_latents_of_a_perfect_model_lowers_its_score(mixing):
+    found = pipe([model(), model(np.pi / 4)], BLOCKS, mixing=mixing, **SHORT)
+    assert found.scores[0] > found.scores[1] + 0.15
+    if mixing == "permuted":
+        assert found.scores[0] > 0.95
+    np.testing.assert_allclose(found.scores, np.clip(2 - 2 * found.accuracy, 0, 1))
+    np.testing.assert_allclose(*found.reconstruction, rtol=0.05)  # turning loses nothing
+    assert found.flags == ((), ())
+
+
+def test_scores_are_repeatable_over_seeds():
+    models = [model(angle) for angle in (0, 0.2, 0.5, np.pi / 4)]
+    scores = np.array([pipe(models, BLOCKS, seed=seed, **SHORT).scores for seed in range(3)])
+    assert (np.abs(scores - scores.mean(axis=0)) <= 0.03).all()
+    assert (scores[0] != scores[1]).any()
+
+
+def test_company_does_not_matter():
+    together = pipe([model(seed=0), model(0.3, seed=1), model(0.6, seed=2)], BLOCKS, **SHORT)
+    pair = pipe([model(0.6, seed=2), model(0.3, seed=1)], BLOCKS, **SHORT)
+    np.testing.assert_allclose(together.scores[[2, 1]], pair.scores, atol=5e-3)
+
+
+def test_a_decoder_that_ignores_its_codes_scores_one_and_is_flagged():
+    found = pipe([model(contrast=0.0), model()], BLOCKS, **SHORT)
+    assert found.scores[0] > 0.97
+    assert found.flags == (("ignores_codes",), ())
+    assert found.with_reconstruction()[0] <= 0 < found.with_reconstruction()[1]
+
+
+def test_with_reconstruction_takes_off_up_to_alpha():
+    found = Pipe(np.array([0.9, 0.5, 0.7]), np.zeros(3), np.array([30.0, 10.0, 20.0]), ((), (), ()))
+    np.testing.assert_allclose(found.with_reconstruction(), [-0.1, 0.5, 0.2])
+    np.testing.assert_allclose(found.with_reconstruction(0.5), [0.4, 0.5, 0.45])
+    alike = dataclasses.replace(found, reconstruction=np.full(3, 7.0))
+    np.testing.assert_allclose(alike.with_reconstruction(), found.scores)
+
+
+def test_progress_is_told():
+    seen = []
+    pipe([model()], BLOCKS, steps=450, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(200, 450), (400, 450), (450, 450)]
+
+
+def test_requests_that_cannot_be_met_say_so():
+    with pytest.raises(RequestError, match="at least one model"):
+        pipe([], BLOCKS)
+    with pytest.raises(RequestError, match="'uniform' or 'permuted'"):
+        pipe([model()], BLOCKS, mixing="shaken")  # type: ignore[arg-type]
