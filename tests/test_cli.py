@@ -111,6 +111,17 @@ def test_help_has_an_example(capsys, command):
         assert f"sober {command[0]}" in out.split("Usage")[1].split("\n", 1)[1], "an example beside the usage line"
 
 
+def test_a_family_is_scored_on_the_sample_that_was_encoded(tmp_path, capsys):
+    folder = tmp_path / "family"
+    assert run("train", "blocks", "--steps", 2, "--out", folder) == 0
+    assert run("encode", folder, "--sample", 300) == 0
+    (codes,) = (folder / "codes").iterdir()
+    capsys.readouterr()
+    assert run("score", folder, "--sample", 300, "--metrics", "mig", "--json") == 0
+    assert "mig" in next(iter(json.loads(capsys.readouterr().out).values()))
+    assert list((folder / "codes").iterdir()) == [codes]
+
+
 WRONG = [
     (["train", "blocks", "--sweep", "nonsense"], "method 'beta_vae' has no sweep 'nonsense': choose from "),
     (["train", "atlantis"], "unknown world 'atlantis': choose one of "),

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import jax
 import numpy as np
 from cyclopts import App, CycloptsError, Parameter
 from rich.padding import Padding
@@ -205,9 +206,7 @@ def encode_command(family_folder: Annotated[Path, _DIR], /, *, sample: int | Non
         Of the sample.
     """
     family = Family.open(family_folder)
-    if sample is not None and sample < 1:
-        raise RequestError(f"sample must be at least 1, got {sample}")
-    index = None if sample is None else np.random.default_rng(seed).integers(0, family.world.size, sample)
+    index = _drawn(family, sample, seed)
     runs = family.finished
     with counting("encoding") as progress:
         for done, (run, codes) in enumerate(encode(family, runs, index=index, progress=progress), start=1):
@@ -215,6 +214,15 @@ def encode_command(family_folder: Annotated[Path, _DIR], /, *, sample: int | Non
             flags = f"  [yellow]{' '.join(codes.flags)}[/]" if codes.flags else ""
             where = codes_path(family, run, index)
             console.print(f"{done}/{len(runs)}  {run.identity}  {shape}  {where}{flags}", soft_wrap=True)
+
+
+def _drawn(family: Family, sample: int | None, seed: int = 0) -> np.ndarray | None:
+    """Pictures drawn as training draws them; None for all."""
+    if sample is None:
+        return None
+    if sample < 1:
+        raise RequestError(f"sample must be at least 1, got {sample}")
+    return np.asarray(family.world.index(jax.random.key(seed), sample))
 
 
 @app.command
@@ -240,6 +248,7 @@ def score_command(
     *,
     metrics: str | None = None,
     preset: str = "study",
+    sample: int | None = None,
     seed: int = 0,
     repeats: int = 1,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
@@ -258,6 +267,8 @@ def score_command(
         Metrics or single scores, separated by commas, as `sober metrics` lists them; all by default.
     preset
         study (Locatello et al. 2020), paper (each metric's own), or another that a metric has.
+    sample
+        Of a family: how many pictures, those of `sober encode --sample`; the whole grid without it.
     seed
         Of the rows drawn.
     repeats
@@ -271,9 +282,9 @@ def score_command(
     if source.is_dir():
         family = Family.open(source)
         settings: dict[str, Any] = {"metrics": asked, "preset": preset, "seed": seed, "repeats": repeats}
-        runs, found = family.finished, {}
+        runs, found, index = family.finished, {}, _drawn(family, sample)
         with counting("scoring") as progress:
-            models = (codes for _, codes in encode(family, runs))
+            models = (codes for _, codes in encode(family, runs, index=index))
             for run, scores in zip(runs, score_many(models, **settings), strict=True):
                 found[run.identity] = scores
                 progress(len(found), len(runs))
@@ -282,6 +293,8 @@ def score_command(
         else:
             console.print(family_scores_table(family, found))
         return
+    if sample is not None:
+        raise RequestError("--sample is for a family's folder: a file is scored as it is")
     arrays = read_npz(source)
     if "codes" not in arrays:
         raise RequestError(f"{source} has no array 'codes': it has {listed(arrays) or 'none'}")
