@@ -111,6 +111,18 @@ def test_help_has_an_example(capsys, command):
         assert f"sober {command[0]}" in out.split("Usage")[1].split("\n", 1)[1], "an example beside the usage line"
 
 
+def test_a_warning_is_one_line_without_code(tmp_path, capsys):
+    from PIL import Image  # noqa: PLC0415
+
+    Image.new("L", (20, 20), 90).save(tmp_path / "a.png")
+    (tmp_path / "b.png").write_text("nothing to see")
+    assert run("worlds", "--show", f"pictures:folder={tmp_path}", "--out", tmp_path / "sheet.jpg") == 0
+    error = capsys.readouterr().err
+    assert error.startswith("sober: 1 of 2 files")
+    assert "b.png" in error
+    assert error.count("\n") == 1
+
+
 def test_a_family_is_scored_on_the_sample_that_was_encoded(tmp_path, capsys):
     folder = tmp_path / "family"
     assert run("train", "blocks", "--steps", 2, "--out", folder) == 0

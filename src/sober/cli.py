@@ -6,6 +6,7 @@ import importlib.metadata
 import json
 import os
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -421,7 +422,9 @@ def _one_per_setting(family: Family) -> list[Run]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs a command line and exits with its status."""
     try:
-        app(arguments, exit_on_error=False, print_error=False, result_action="return_none")
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn  # put back at the end of the block
+            app(arguments, exit_on_error=False, print_error=False, result_action="return_none")
     except (RequestError, CycloptsError) as error:
         errors.print(f"sober: {_one_line(error)}", style="red", soft_wrap=True, markup=False)
         sys.exit(2)
@@ -434,6 +437,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         errors.print("sober: interrupted", style="yellow")
         sys.exit(130)
+
+
+def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A warning as a person wants to read it, without the line of code it comes from."""
+    errors.print(f"sober: {' '.join(str(message).split())}", style="yellow", soft_wrap=True, markup=False)
 
 
 def _one_line(error: Exception) -> str:
