@@ -1,1 +1,1 @@
-"""Criteria that rank models without labels."""
+"""Criteria that choose among trained models without labels: functions of their codes of the same pictures."""

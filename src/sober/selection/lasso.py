@@ -1,0 +1,387 @@
+"""Lasso regressions whose strength is chosen by cross-validation: many small ones, between the columns of many models.
+
+The coefficients of a lasso are piecewise linear in its strength (Osborne et al. 2000; Efron et al. 2004). Between two
+strengths at which a feature comes or goes they lie on a line, and the error on held-out rows is a parabola. So each
+path is followed from line to line, exactly and without iteration. It needs nothing but sums of products: rows are
+looked at once, to sum their products in each fold, and the rows to train on are all rows less those of a fold.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from sober.errors import RequestError
+
+FOLDS, STRENGTHS, SMALLEST = 5, 100, 1e-3  # the defaults of LassoCV of scikit-learn
+INDEPENDENT = 1e-10  # what a feature must have beyond the features in use, as a part of its own variance
+LANES = 16  # numbers dealt with in one step, of which rows of the table are a multiple
+EVENTS = 64  # times that a feature may come or go on a path, for each feature there is; two are usual
+BLOCK = 384  # columns on each side of one product of matrices: large enough to be fast, and 6 MB in 5 folds
+SPARSE = 8  # where fewer than one in so many pairs of a block are wanted, these are multiplied one by one
+
+
+class Fit(NamedTuple):
+    """Coefficients for each target, and the strength that was chosen for it."""
+
+    coefficients: Float[np.ndarray, "T D"]
+    strength: Float[np.ndarray, " T"]
+
+
+class Columns(NamedTuple):
+    """The columns of M models side by side, and what folds of their rows say about each model by itself."""
+
+    values: Float[np.ndarray, "N C"]  # less their means
+    span: Int[np.ndarray, " M+1"]  # columns span[m] to span[m + 1] are those of model m
+    rows: Int[np.ndarray, " F"]  # folds are stretches of so many rows
+    total: Float[np.ndarray, "F C"]
+    spread: Float[np.ndarray, "F C"]  # squared distances of a fold's rows from the mean of the others
+    own: Moments  # of the columns of each model with each other, (M, ., W, L); W is the widest, L lanes hold it
+
+    @staticmethod
+    def of(models: Sequence[Float[np.ndarray, "N _"]], folds: int = FOLDS) -> Columns:
+        """With one fold there is nothing to choose a strength by: it has to be given."""
+        values = np.concatenate(models, axis=1, dtype=np.float64)
+        values -= values.mean(axis=0)
+        widths = [model.shape[1] for model in models]
+        span = np.concatenate([[0], np.cumsum(widths)])
+        rows = np.array([len(values) // folds + (fold < len(values) % folds) for fold in range(folds)])
+        if rows[-1] < 2:
+            raise RequestError(f"a lasso with {folds} folds needs at least {2 * folds} rows, got {len(values)}")
+        parts = np.split(values, np.cumsum(rows)[:-1])
+        total = np.array([part.sum(axis=0) for part in parts])
+        lanes = -(-max(widths) // LANES) * LANES
+        covariance = np.zeros((len(models), _held(rows) + 1, max(widths), lanes))
+        held = np.zeros((len(models), _held(rows), max(widths), lanes))
+        for model, (start, end) in enumerate(itertools.pairwise(span)):
+            products = np.array([part[:, start:end].T @ part[:, start:end] for part in parts])
+            found = Moments.of(products, rows, total[:, start:end], total[:, start:end])
+            covariance[model, :, : end - start, : end - start], held[model, :, : end - start, : end - start] = found
+        spread = np.concatenate([np.diagonal(held[m, :, :w, :w], 0, 1, 2) for m, w in enumerate(widths)], axis=1)
+        return Columns(values, span, rows, total, spread, Moments(covariance, held))
+
+    def between(self, left: Sequence[int], right: Sequence[int]) -> Moments:
+        """Moments of the columns of neighbouring models with those of others."""
+        first, second = (slice(self.span[side[0]], self.span[side[-1] + 1]) for side in (left, right))
+        ends = np.cumsum(self.rows)
+        parts = [self.values[end - n : end] for n, end in zip(self.rows, ends, strict=True)]
+        products = np.array([part[:, first].T @ part[:, second] for part in parts])
+        return Moments.of(products, self.rows, self.total[:, first], self.total[:, second])
+
+
+class Moments(NamedTuple):
+    """What lassos need to know of columns a and b. Both are measured from their means over the rows trained on."""
+
+    covariance: Float[np.ndarray, "*M F+1 A B"]  # over the rows outside each fold, and at last over all rows
+    held: Float[np.ndarray, "*M F A B"]  # sums of products over the rows of each fold
+
+    @staticmethod
+    def of(
+        products: Float[np.ndarray, "F A B"],
+        rows: Int[np.ndarray, " F"],
+        a: Float[np.ndarray, "F A"],
+        b: Float[np.ndarray, "F B"],
+    ) -> Moments:
+        """From sums over the rows of each fold, of products and of the columns, whose sums over all rows are 0."""
+        whole, F = products.sum(axis=0), _held(rows)
+        products, inside = products[:F], rows[:F, None, None]
+        outside = rows.sum() - inside
+        totals = a[:F, :, None] * b[:F, None, :]  # so that −a / outside and −b / outside are the means to measure from
+        covariance = (whole - products - totals / outside) / outside
+        held = products + totals * (2 / outside + inside / outside**2)
+        return Moments(np.concatenate([covariance, whole[None] / rows.sum()]), held)
+
+
+def _held(rows: Int[np.ndarray, " F"]) -> int:
+    """Folds that are held out: a single one is all there is, and leaves nothing to train on."""
+    return len(rows) if len(rows) > 1 else 0
+
+
+def lasso_cv(
+    x: Float[np.ndarray, "N D"],
+    y: Float[np.ndarray, "N T"],
+    *,
+    folds: int = FOLDS,
+    strengths: int = STRENGTHS,
+    smallest: float = SMALLEST,
+) -> Fit:
+    """The lasso (Tibshirani 1996) for each column of y, at the strength that predicts held-out rows best.
+
+        min over w and c of  ‖y − Xw − c‖² / 2N + strength · ‖w‖₁
+
+    Strengths to choose from fall geometrically from the least at which w = 0 to its `smallest` part. The one chosen has
+    the least mean over folds of the mean squared error, and is the strongest of equals. Folds are stretches of rows as
+    they come. All this is LassoCV of scikit-learn, solved exactly.
+    """
+    x, y = _checked(x, y)
+    grid = np.geomspace(1.0, smallest, strengths)
+    found, chosen = regressions(Columns.of([x, y], folds), np.array([[1, 0]]), grid)
+    return Fit(found[0, : y.shape[1], : x.shape[1]], chosen[0, : y.shape[1]])
+
+
+def lasso(x: Float[np.ndarray, "N D"], y: Float[np.ndarray, "N T"], strength: float) -> Float[np.ndarray, "T D"]:
+    """The coefficients of the lasso for each column of y, at one strength."""
+    x, y = _checked(x, y)
+    found, _ = regressions(Columns.of([x, y], 1), np.array([[1, 0]]), fixed=strength)
+    return found[0, : y.shape[1], : x.shape[1]]
+
+
+def regressions(
+    columns: Columns,
+    pairs: Int[np.ndarray, "P 2"],
+    grid: Float[np.ndarray, " A"] | None = None,
+    *,
+    fixed: float = 0.0,
+    slack: float = 0.0,
+) -> tuple[Float[np.ndarray, "P W W"], Float[np.ndarray, "P W"]]:
+    """For each pair (m, n), lassos that predict each column of model m from all of model n, and their strengths.
+
+    Row t of a pair's matrix holds the coefficients for column t of model m; what is beyond the columns there are is 0.
+    Strengths are chosen from a falling `grid`, in parts of the least strength at which all coefficients are 0; or all
+    are `fixed`, where that is above 0. Coefficients that are all 0 are left so if that comes within `slack` of the
+    minimum, as a part of the target's sum of squares: iterations that stop at such a gap, stop there.
+    """
+    grid = np.geomspace(1.0, SMALLEST, STRENGTHS) if grid is None else np.asarray(grid, np.float64)
+    widest = columns.own.held.shape[2]
+    coefficients, chosen = np.zeros((len(pairs), widest, widest)), np.zeros((len(pairs), widest))
+    regress = _compiled()
+    for left, right, which in blocks(columns.span, pairs):
+        moments = columns.between(left, right)
+        forth = np.isin(pairs[which, 0], left)
+        for wanted, first, second, seen in (
+            (which[forth], left[0], right[0], moments),
+            (which[~forth], right[0], left[0], Moments(*(part.transpose(0, 2, 1) for part in moments))),
+        ):
+            if len(wanted):
+                there = Moments(*map(np.ascontiguousarray, seen))
+                start = (columns.span[first], columns.span[second])
+                found = regress(pairs[wanted], columns, there, start, grid, float(fixed), float(slack))
+                coefficients[wanted], chosen[wanted] = found
+    return coefficients, chosen
+
+
+def blocks(
+    span: Int[np.ndarray, " M+1"], pairs: Int[np.ndarray, "P 2"]
+) -> Iterator[tuple[Sequence[int], Sequence[int], Int[np.ndarray, " p"]]]:
+    """Pairs in groups (models, other models, which pairs) such that one product of matrices serves a group both ways.
+
+    Where both models of a pair are in the first part, and so in the second, the pair comes as (first, second).
+    """
+    block = span[:-1] // BLOCK
+    low, high = np.sort(block[pairs], axis=1).T
+    order = np.lexsort((high, low))
+    edges = np.flatnonzero(np.diff(low[order]) | np.diff(high[order])) + 1
+    for which in np.split(order, edges) if len(order) else []:
+        left, right = (range(*np.searchsorted(block, [at, at + 1])) for at in (low[which[0]], high[which[0]]))
+        if len(which) * SPARSE < len(left) * len(right):
+            for one in which:
+                yield range(pairs[one, 0], pairs[one, 0] + 1), range(pairs[one, 1], pairs[one, 1] + 1), np.array([one])
+        else:
+            yield left, right, which
+
+
+def _checked(x: np.ndarray, y: np.ndarray) -> tuple[Float[np.ndarray, "N D"], Float[np.ndarray, "N T"]]:
+    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    if x.ndim != 2 or y.ndim != 2 or len(x) != len(y):
+        raise RequestError(f"a lasso needs (N, D) features and (N, T) targets, got shapes {x.shape} and {y.shape}")
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+        raise RequestError("a lasso needs finite numbers: some are infinite or not a number")
+    return x, y
+
+
+@functools.cache
+def _compiled() -> Callable[..., Any]:
+    """`_regress` as machine code, kept on disk where there is a place for it."""
+    import numba  # noqa: PLC0415 -- half a second that only those pay who come here
+    from numba.extending import register_jitable  # noqa: PLC0415
+
+    options: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz"}}
+    for part in (_start, _next, _turn, _exchange, _choose, _observe, _parabola, _solve):
+        register_jitable(**options)(part)
+    compile_ = functools.partial(numba.njit, nogil=True, **options)
+    try:
+        return compile_(_regress, cache=True)
+    except RuntimeError:  # no folder that can be written to
+        return compile_(_regress)
+
+
+class Path(NamedTuple):
+    """Where a path is. Let c = b − Gw be the covariances of the features with what is still to be explained.
+
+    Features in use have c = ± strength, those at rest have w = 0. The table gives, for each feature, the one of w and c
+    that is not known: it is flat + strength · slope. To bring a feature into use, or back to rest, is to exchange its w
+    and c in the equations, which is the same step both ways. The second half of the lanes observes: what depends on w
+    like c does, but is never exchanged, is known all along. Lanes that are not needed stay at 0.
+    """
+
+    table: Float[np.ndarray, "W+2 2L"]  # row j: how all depend on feature j's known one; then flat and slope
+    sign: Float[np.ndarray, " L"]  # of a feature in use, else 0
+    at: Float[np.ndarray, " L"]  # the strength at which each feature comes or goes
+
+
+def _regress(
+    pairs: np.ndarray,
+    columns: Columns,
+    moments: Moments,
+    start: tuple[int, int],
+    grid: np.ndarray,
+    fixed: float,
+    slack: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """All lassos of some pairs; `moments` are of their columns, from the columns at `start` on."""
+    span, own = columns.span, columns.own
+    _, folds, widest, lanes = own.held.shape
+    path = Path(np.zeros((widest + 2, 2 * lanes)), np.zeros(lanes), np.zeros(lanes))
+    coefficients, chosen = np.zeros((len(pairs), widest, widest)), np.zeros((len(pairs), widest))
+    errors, strengths = np.empty(len(grid)), np.empty(len(grid))
+    for pair in range(len(pairs)):
+        m, n = pairs[pair]
+        D, x = span[n + 1] - span[n], span[n] - start[1]
+        for t in range(span[m + 1] - span[m]):
+            y = span[m] - start[0] + t
+            aim = moments.covariance[folds, y, x : x + D]
+            strength = fixed
+            if fixed == 0:
+                strengths[:] = np.abs(aim).max() * grid
+                strength = _choose(path, columns, moments, n, x, y, columns.spread[:, span[m] + t], strengths, errors)
+            chosen[pair, t] = strength
+            if (1 - strength / np.abs(aim).max()) ** 2 > 2 * slack:  # twice the gap, which is quadratic
+                _solve(path, own.covariance[n, folds], aim, strength, coefficients[pair, t])
+    return coefficients, chosen
+
+
+def _start(path: Path, gram: np.ndarray, aim: np.ndarray) -> None:
+    """All features at rest."""
+    table, D = path.table, len(aim)
+    path.sign[:] = 0
+    half = len(path.sign)
+    table[D : D + 2, :half] = 0
+    for j in range(D):
+        for i in range(half):
+            table[j, i] = -gram[j, i]
+        table[D, j] = aim[j]
+
+
+def _next(path: Path, gram: np.ndarray, D: int, now: float) -> tuple[float, int]:
+    """The strength at which a feature comes or goes next, on the way down from `now`, and which; 0 if none does."""
+    table, sign, at = path.table, path.sign, path.at
+    for k in range(len(at)):
+        flat, slope = table[D, k], table[D + 1, k]
+        used = sign[k] != 0
+        side = math.copysign(1.0, sign[k] if used else flat)
+        # In use, w may be on its way to 0. At rest, |c| is below the strength, which may fall faster.
+        closing = side * slope if used else 1.0 - side * slope
+        at[k] = (-side * flat if used else side * flat) / (closing if closing > 0 else np.inf)
+    best, which = 0.0, -1
+    for k in range(D):
+        # A function of the features in use adds nothing to them.
+        if at[k] > best and (sign[k] != 0 or -table[k, k] > INDEPENDENT * gram[k, k]):
+            best, which = at[k], k
+    return min(best, now), which
+
+
+def _turn(path: Path, D: int, lanes: int, k: int) -> None:
+    """Brings feature k into use, or to rest."""
+    table, sign = path.table, path.sign
+    if sign[k] != 0:
+        for i in range(lanes):
+            table[D + 1, i] -= table[k, i] * sign[k]
+        sign[k] = 0.0
+        _exchange(table, D, lanes, k)
+    else:
+        sign[k] = math.copysign(1.0, table[D, k])
+        _exchange(table, D, lanes, k)
+        for i in range(lanes):
+            table[D + 1, i] += table[k, i] * sign[k]
+
+
+def _exchange(table: np.ndarray, D: int, lanes: int, k: int) -> None:
+    pivot = 1 / table[k, k]
+    for j in range(D + 2):
+        if j != k:
+            part = table[j, k] * pivot
+            for i in range(lanes):
+                table[j, i] -= part * table[k, i]
+            table[j, k] = -part
+    for i in range(lanes):
+        table[k, i] *= pivot
+    table[k, k] = pivot
+
+
+def _choose(
+    path: Path,
+    columns: Columns,
+    moments: Moments,
+    n: int,
+    x: int,
+    y: int,
+    spread: np.ndarray,
+    strengths: np.ndarray,
+    errors: np.ndarray,
+) -> float:
+    """Of the strengths, which fall, that with the least mean squared error on held-out rows."""
+    D = columns.span[n + 1] - columns.span[n]
+    errors[:] = 0
+    for fold in range(len(spread)):
+        gram, aim = columns.own.covariance[n, fold], moments.covariance[fold, y, x : x + D]
+        test, held = columns.own.held[n, fold], moments.held[fold, y, x : x + D]
+        _start(path, gram, aim)
+        _observe(path, test, held)
+        done, now, error, weight = 0, max(strengths[0], np.abs(aim).max()), spread[fold], 1 / columns.rows[fold]
+        for _ in range(EVENTS * D):
+            below, which = _next(path, gram, D, now)
+            slope, bend = _parabola(path, D)
+            end = done
+            while end < len(strengths) and strengths[end] >= below:
+                end += 1
+            for at in range(done, end):
+                errors[at] += weight * (error + (strengths[at] - now) * (slope + (strengths[at] + now) * bend))
+            if end == len(strengths):
+                break
+            error += (below - now) * (slope + (below + now) * bend)
+            _turn(path, D, path.table.shape[1], which)
+            done, now = end, below
+    return strengths[np.argmin(errors)]
+
+
+def _observe(path: Path, test: np.ndarray, held: np.ndarray) -> None:
+    """Puts half the gradient in w of the squared error on held-out rows, test·w − held, into the lanes that observe."""
+    table, D, half = path.table, len(held), len(path.sign)
+    for j in range(D):
+        for i in range(half):
+            table[j, half + i] = test[j, i]
+    table[D : D + 2, half:] = 0
+    for i in range(D):
+        table[D, half + i] = -held[i]
+
+
+def _parabola(path: Path, D: int) -> tuple[float, float]:
+    """The squared error on held-out rows, but for a constant, as slope · strength + bend · strength²."""
+    table, sign, half = path.table, path.sign, len(path.sign)
+    slope, bend = 0.0, 0.0
+    for k in range(half):
+        along = table[D + 1, k] if sign[k] != 0 else 0.0
+        slope += along * table[D, half + k]
+        bend += along * table[D + 1, half + k]
+    return 2 * slope, bend
+
+
+def _solve(path: Path, gram: np.ndarray, aim: np.ndarray, strength: float, out: np.ndarray) -> None:
+    """Fills in the coefficients at one strength."""
+    D, now = len(aim), np.inf
+    _start(path, gram, aim)
+    for _ in range(EVENTS * D):
+        below, which = _next(path, gram, D, now)
+        if which < 0 or below <= strength:
+            break
+        _turn(path, D, len(path.sign), which)
+        now = below
+    for k in range(D):
+        if path.sign[k] != 0:
+            out[k] = path.table[D, k] + strength * path.table[D + 1, k]

@@ -1,0 +1,180 @@
+"""Unsupervised disentanglement ranking: closed forms, independent numbers, and models that carry nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Lasso
+
+from golden import Golden
+from sober.errors import RequestError
+from sober.selection.udr import UDR, all_to_all, pair_score, same_settings, udr
+from sober.types import Codes, Run
+
+RNG = np.random.default_rng(0)
+SOURCES = RNG.standard_normal((3_000, 5))
+
+
+def model(mean: np.ndarray, kl: bool = True, dead: int = 0, seed: int = 0, flags: tuple[str, ...] = ()) -> Codes:
+    """Codes in which the given latents are sure, and some dead ones are the prior; in random order and sign."""
+    rng = np.random.default_rng(seed)
+    D = mean.shape[1] + dead
+    order = rng.permutation(D)
+    means = np.concatenate(
+        [mean * rng.choice([-1, 1], mean.shape[1]), 1e-3 * rng.standard_normal((len(mean), dead))], 1
+    )
+    logvar = np.broadcast_to(np.log([0.01] * mean.shape[1] + [1.0] * dead), means.shape)
+    return Codes(means[:, order], logvar[:, order] if kl else None, np.zeros((len(mean), 0), int), (), flags)
+
+
+def rotation(seed: int, n: int = 5) -> np.ndarray:
+    return np.linalg.qr(np.random.default_rng(seed).standard_normal((n, n)))[0]
+
+
+def by_pair(found: UDR) -> dict[tuple[int, int], float]:
+    return {(pair.model, pair.partner): pair.score for pair in found.pairs}
+
+
+@pytest.mark.parametrize("kl", [True, False])
+def test_copies_up_to_order_sign_and_scale_score_one(kl: bool) -> None:
+    found = udr([model(SOURCES * (1 + seed), kl, dead=seed, seed=seed) for seed in range(5)])
+    assert found.scores.min() >= 0.99
+    assert all(flags == (() if kl else ("means_only",)) for flags in found.flags)
+    assert [used.sum() for used in found.informative] == [5] * 5
+
+
+def test_a_lacking_factor_lowers_the_score_as_equation_2_says() -> None:
+    found = udr([model(SOURCES, seed=0), model(SOURCES[:, :3], dead=2, seed=1)])
+    # Three rows and three columns agree; two rows have nothing to agree with.
+    np.testing.assert_allclose(found.scores, 6 / 8, atol=0.01)
+
+
+def test_equation_2_by_hand() -> None:
+    similarity = np.array([[0.8, 0.2], [0.0, 0.5], [0.0, 0.0]])
+    rows, columns = 0.8**2 / 1.0 + 0.5, 0.8 + 0.5**2 / 0.7
+    assert pair_score(similarity, np.array(3), np.array(2)) == pytest.approx((rows + columns) / 5)
+
+
+@pytest.mark.parametrize("similarity", ["lasso", "spearman"])
+def test_rotations_score_low_and_noise_near_zero(similarity: str) -> None:
+    turned = udr([model(SOURCES @ rotation(seed), seed=seed) for seed in range(6)], similarity=similarity)
+    noise = udr(
+        [model(np.random.default_rng(seed).standard_normal((3_000, 8))) for seed in range(4)], similarity=similarity
+    )
+    assert turned.scores.max() < 0.4
+    assert noise.scores.max() < 0.03
+
+
+def test_a_collapsed_model_scores_zero_and_breaks_no_other() -> None:
+    dead = model(np.zeros((3_000, 0)), dead=7, flags=("diverged",))
+    found = udr([*(model(SOURCES, seed=seed) for seed in range(4)), dead])
+    assert found.flags[4] == ("collapsed", "diverged")
+    assert found.scores[4] == 0
+    assert found.scores[:4].min() >= 0.99
+    assert not udr([dead, dead]).scores.any()
+
+
+def test_models_of_different_sizes_can_be_compared_and_a_constant_latent_is_no_fault() -> None:
+    constant = np.concatenate([SOURCES, np.full((3_000, 1), 2.0)], axis=1)  # informative by its KL, yet says nothing
+    found = udr([model(SOURCES, dead=3), model(constant, seed=1), model(SOURCES[:, :1], seed=2)], keep_similarity=True)
+    assert found.similarity[0, 1].shape == (8, 6)
+    assert by_pair(found)[0, 1] == pytest.approx(10 / 11, abs=0.01)
+    assert by_pair(found)[2, 0] == pytest.approx(2 / 6, abs=0.01)
+    assert np.isfinite(found.scores).all()
+
+
+def test_similarity_holds_the_weights_that_predict_a_model_from_its_partner() -> None:
+    first = model(SOURCES[:, :2])
+    partner = model(np.stack([SOURCES[:, 0] + 3 * SOURCES[:, 1], SOURCES[:, 2]], axis=1), seed=1)
+    found = udr([first, partner], keep_similarity=True).similarity
+    assert np.sort(found[0, 1].ravel())[2:] == pytest.approx([0.1**0.5, 0.9**0.5], abs=0.05)  # rows: latents of model 0
+    assert found[0, 1].shape == found[1, 0].T.shape
+
+
+def test_the_score_is_the_median_over_the_partners_named() -> None:
+    models = [model(SOURCES[:, : 5 - seed], seed=seed) for seed in range(4)]
+    every = by_pair(udr(models))
+    found = udr(models, partners=[[1, 2, 3], [0], [0, 1], [2]])
+    expected = [
+        np.median([every[0, 1], every[0, 2], every[0, 3]]),
+        every[1, 0],
+        (every[2, 0] + every[2, 1]) / 2,
+        every[3, 2],
+    ]
+    np.testing.assert_allclose(found.scores, expected)
+    assert len(found.pairs) == 7
+
+
+def test_partners_are_drawn_among_all_or_among_runs_that_differ_in_their_seed() -> None:
+    assert all_to_all(3) == [[1, 2], [0, 2], [0, 1]]
+    drawn = all_to_all(20, 5, seed=1)
+    assert all(len(set(others)) == 5 and model not in others for model, others in enumerate(drawn))
+    assert drawn != all_to_all(20, 5, seed=2)
+    runs = [Run("blocks", "beta_vae", {"beta": beta}, seed=seed) for beta in (1, 4) for seed in range(3)]
+    assert same_settings(runs) == [[1, 2], [0, 2], [0, 1], [4, 5], [3, 5], [3, 4]]
+    with pytest.raises(RequestError, match="train more seeds"):
+        same_settings(runs[:4])
+
+
+def test_wrong_requests_say_what_to_do() -> None:
+    good = model(SOURCES)
+    broken = Codes(np.where(np.arange(5) == 3, np.nan, SOURCES), None, good.factors, ())
+    for codes, options, says in (
+        ([good], {}, "at least two"),
+        ([good, model(SOURCES[:100])], {}, "encode the same pictures"),
+        ([good, broken], {}, "model 1: mean of latent 3 is not finite"),
+        ([good, good], {"similarity": "cosine"}, "lasso, spearman"),
+        ([good, good], {"partners": [[1], []]}, "partners of model 1"),
+        ([good, good], {"partners": [[1], [1]]}, "partners of model 1"),
+    ):
+        with pytest.raises(RequestError, match=says):
+            udr(codes, **options)
+
+
+def test_the_reference_preset_is_the_lasso_of_scikit_learn_with_separate_means() -> None:
+    sources = SOURCES[:1_000]
+    noise = [np.random.default_rng(seed).standard_normal((1_000, 5)) for seed in range(3)]
+    mixed = [sources @ rotation(1), sources + 0.6 * noise[0], sources[:, :3] + 0.9 * noise[1][:, :3], noise[2]]
+    codes = [model(mean, seed=seed) for seed, mean in enumerate(mixed)]
+    found = by_pair(udr(codes, preset="reference"))
+    z = [(each.mean - each.mean.mean(axis=0)) / each.mean.std(axis=0) for each in codes]
+    for (i, j), score in found.items():
+        weights = np.abs(np.atleast_2d(Lasso(alpha=0.1).fit(z[j], z[i]).coef_))
+        with np.errstate(invalid="ignore"):
+            means = [np.nan_to_num(weights.max(axis=k) ** 2 / weights.sum(axis=k)).mean() for k in (0, 1)]
+        assert score == pytest.approx(np.mean(means), abs=1e-6)
+
+
+def codes_of(golden: Golden, name: str, grid: str, rows: np.ndarray) -> list[Codes]:
+    """A model set of the shared test data, computed for some rows of the grid alone."""
+
+    class Rows(golden.formulas._Ctx):
+        def __init__(self, grid: str) -> None:
+            super().__init__(grid)
+            self.idx, self.f, self.s = self.idx[rows], self.f[rows], self.s[rows]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(golden.formulas, "_Ctx", Rows)
+        tables = golden.formulas.udr_models(name, grid)
+    factors = np.zeros((len(rows), 0), int)
+    return [Codes(mean, np.broadcast_to(logvar, mean.shape), factors, ()) for mean, logvar in tables]
+
+
+@pytest.mark.parametrize("name", ["klborder", "noise", "one_dead", "same", "warped"])
+def test_the_reference_preset_gives_the_independent_numbers(shared: Path, name: str) -> None:
+    golden = Golden(shared)
+    entries = json.loads((shared / "golden" / "udr.json").read_text())
+    wanted = [entry for entry in entries if entry["set"] == name and entry["filter_low_kl"]]
+    assert len(wanted) == 9
+    for entry in wanted:
+        sizes = entry["num_data_points"], entry["batch_size"]
+        rows, _ = golden.formulas.sample_indices(entry["grid"], entry["seed"], *sizes)
+        codes = codes_of(golden, name, entry["grid"], rows)
+        found = udr(codes, similarity=entry["correlation"], preset="reference")
+        np.testing.assert_allclose(found.scores, entry["model_scores"], atol=1e-6)
+        expected = np.array(entry["pairwise_disentanglement_scores"])
+        for i, j, score in found.pairs:
+            assert score == pytest.approx(float(expected[j, i].item()), abs=1e-6)
