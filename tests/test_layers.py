@@ -206,8 +206,9 @@ def test_values_and_gradients_of_three_by_three_are_those_of_the_usual_convoluti
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("layer", [Conv, Deconv, Conv3, Linear])
-@pytest.mark.parametrize(("i", "o"), [(1, 8), (8, 1), (3, 5)])
+@pytest.mark.parametrize(
+    ("layer", "i", "o"), [(Conv, 1, 8), (Conv, 3, 5), (Deconv, 8, 1), (Deconv, 3, 5), (Conv3, 3, 5), (Linear, 3, 5)]
+)
 @pytest.mark.usefixtures("float64")
 def test_second_derivatives_are_right(layer: type, i: int, o: int) -> None:
     """A gradient penalty descends the gradient of a gradient."""
