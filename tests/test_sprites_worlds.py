@@ -184,10 +184,14 @@ def test_the_painting_is_downloaded_once(
 ) -> None:
     expected = ScreamDSprites(image=str(texture)).painting
     assert (ScreamDSprites().painting == expected).all()
-    assert [path.name for path in empty_cache.iterdir()] == ["the_scream.jpg"]
+    assert sorted(path.name for path in empty_cache.iterdir()) == ["the_scream.jpg", "the_scream.jpg.sha256"]
     monkeypatch.setattr(scream_dsprites, "SOURCE", "http://127.0.0.1:9/")
     assert (ScreamDSprites().painting == expected).all()
     assert ScreamDSprites().spec == "scream_dsprites"
+    with open(empty_cache / "the_scream.jpg", "ab") as file:
+        file.write(b"something else")
+    with pytest.raises(RequestError, match="no longer what was downloaded"):
+        _ = ScreamDSprites().painting
 
 
 def test_without_the_painting_the_message_says_which_file_goes_where(

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt8
 
 from sober.errors import RequestError, brief
-from sober.files import cache_dir
+from sober.files import cache_dir, replacing
 from sober.worlds.dsprites import DSprites
 from sober.worlds.sprites import sprites
 from sober.worlds.world import Grid
@@ -96,9 +96,12 @@ def read_painting(path: Path) -> UInt8[np.ndarray, "height width 3"]:
 
 
 def found_painting() -> Path:
-    """The painting in the cache, downloaded on first use."""
+    """The painting in the cache, downloaded on first use; from then on its checksum must stay the same."""
     path = cache_dir() / FILENAME
+    noted = path.with_name(f"{FILENAME}.sha256")
     if path.exists():
+        if noted.exists() and noted.read_text().strip() != _sha256(path):
+            raise RequestError(f"{path} is no longer what was downloaded: delete it, and {noted.name}, to get it again")
         return path
     try:
         import pooch  # noqa: PLC0415
@@ -112,4 +115,10 @@ def found_painting() -> Path:
             f"scream_dsprites needs a picture of Munch's The Scream, which could not be downloaded "
             f"({type(error).__name__}): save {SOURCE} as {path}, or name any picture file, scream_dsprites:image=PATH"
         ) from error
+    with replacing(noted) as temporary:
+        temporary.write_text(_sha256(path) + "\n")
     return path
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
