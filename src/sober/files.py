@@ -14,9 +14,10 @@ import json
 import os
 import socket
 import uuid
+import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,27 @@ def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     if expected != _checksum(arrays, metadata):
         raise RequestError(f"{path} is damaged (its checksum does not match): delete it to make it again")
     return arrays, metadata
+
+
+def cached_array(name: str, key: str, make: Callable[[], np.ndarray], doing: str) -> np.ndarray:
+    """An array from the cache folder, made and stored on first use; `name` must change when the array does.
+
+    A damaged file is made again, and a folder that cannot be written to is no reason to stop: both are warnings, and
+    the first says what is being done, such as `rendering dsprites`, again.
+    """
+    path = cache_dir() / f"{name}.safetensors"
+    if path.exists():
+        try:
+            return load_arrays(path)[0][key]
+        except RequestError as error:
+            warnings.warn(f"{error}; {doing} again", stacklevel=3)
+    array = make()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_arrays(path, {key: array}, {"name": name})
+    except OSError as error:
+        warnings.warn(f"{name} could not be cached in {path.parent} ({brief(error)}): set SOBER_CACHE", stacklevel=3)
+    return array
 
 
 def read_npz(path: Path) -> dict[str, np.ndarray]:

@@ -75,7 +75,7 @@ def descend_discriminator(
 
 
 def adam(rate: float | Scalar) -> optax.GradientTransformation:
-    """The discriminator's optimiser."""
+    """The optimiser of discriminators and critics."""
     return optax.adam(rate, b1=0.5, b2=0.9)
 
 

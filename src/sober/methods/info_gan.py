@@ -22,9 +22,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float, Int, Key
 
+from sober.methods.factor_vae import adam
 from sober.methods.method import Draw, Hyper, Images, Method, Scalar, Setup, State, Terms, descend
 from sober.nets import Autoencoder, Nets
 from sober.nets.nets import Shape, at_least_float32
@@ -91,11 +91,6 @@ def generator_loss(model: Game, codes: Codes, hyper: Mapping[str, Any], dtype: A
 
 def draw_codes(key: Key[Array, ""], setup: Setup) -> Codes:
     return jax.random.uniform(key, (setup.batch, setup.latents), minval=-HALF_WIDTH, maxval=HALF_WIDTH)
-
-
-def adam(rate: float | Scalar) -> optax.GradientTransformation:
-    """The critic's optimiser."""
-    return optax.adam(rate, b1=0.5, b2=0.9)
 
 
 def init(setup: Setup, key: Key[Array, ""], hyper: Mapping[str, Any]) -> State:

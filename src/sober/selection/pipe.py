@@ -31,6 +31,7 @@ from sober.model import Model
 from sober.nets import NETS, Nets
 from sober.nets.nets import at_least_float32
 from sober.nets.norms import NoNorm
+from sober.train import Feed
 from sober.worlds import World
 
 BATCH = 64
@@ -122,17 +123,16 @@ def _judge(
     key = jax.random.key(seed)
     # The pictures are the same for all models; all else is drawn by a model's identity, so company never matters.
     who = jnp.array([int(model.run.identity[:8], 16) for model in models], jnp.uint32)
-    state = programs.begin(autoencoders, who, _data(world, 0), key, rate)
-    for start in range(0, steps, CHUNK):
-        stop = min(start + CHUNK, steps)
-        state = programs.advance(autoencoders, who, state, _data(world, start), key, rate, start, stop)
-        told(stop)
-    right, error, varies = programs.examine(autoencoders, who, state, _data(world, steps), key)
+    feed, step = Feed(world), 0
+    state = programs.begin(autoencoders, who, feed.at(0, steps)[0], key, rate)
+    while step < steps:
+        data, end = feed.at(step, steps)
+        stop = min(step + CHUNK, steps, end)
+        state = programs.advance(autoencoders, who, state, data, key, rate, step, stop)
+        step = stop
+        told(step)
+    right, error, varies = programs.examine(autoencoders, who, state, world.shard(steps)[0], key)
     return list(zip(*(np.asarray(each, float).tolist() for each in (right, error, varies)), strict=True))
-
-
-def _data(world: World, step: int) -> Any:
-    return world.shard(step)[0]
 
 
 class Programs(NamedTuple):

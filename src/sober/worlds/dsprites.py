@@ -14,7 +14,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
-import warnings
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,7 +24,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float32, Int, Key, UInt32, UInt64
 
 from sober.errors import RequestError, brief
-from sober.files import cache_dir, load_arrays, save_arrays
+from sober.files import cached_array
 from sober.types import Factor
 from sober.worlds.world import Grid
 
@@ -83,21 +82,7 @@ class DSprites(Grid):
 
 def _cached() -> UInt64[np.ndarray, "737280 64"]:
     """All pictures from the cache, rendered and stored on first use."""
-    path = cache_dir() / f"dsprites-{RENDERER}.safetensors"
-    if path.exists():
-        try:
-            return load_arrays(path)[0]["rows"]
-        except RequestError as error:
-            warnings.warn(f"{error}; rendering dsprites again", stacklevel=2)
-    rows = render_all()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        save_arrays(path, {"rows": rows}, {"world": "dsprites", "renderer": RENDERER})
-    except OSError as error:
-        warnings.warn(
-            f"dsprites could not be cached in {path.parent} ({error.strerror}): set SOBER_CACHE", stacklevel=2
-        )
-    return rows
+    return cached_array(f"dsprites-{RENDERER}", "rows", render_all, "rendering dsprites")
 
 
 def render_all(workers: int = 2) -> UInt64[np.ndarray, "737280 64"]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
-import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,7 +22,7 @@ import numpy as np
 from jaxtyping import Float, Float32, Int, UInt8
 
 from sober.errors import RequestError, brief
-from sober.files import cache_dir, load_arrays, save_arrays
+from sober.files import cached_array
 
 SIDE = 64
 FINE = 2 * SIDE  # drawn at twice the size and averaged, so that edges are smooth
@@ -344,16 +343,4 @@ def _shade(normal: Float32[np.ndarray, "3 P"]) -> Float32[np.ndarray, " P"]:
 
 def kept(name: str, make: Callable[[], UInt8[np.ndarray, "..."]]) -> UInt8[np.ndarray, "..."]:
     """Views from the cache, drawn and stored on first use; `name` must change when any of them does."""
-    path = cache_dir() / f"{name}.safetensors"
-    if path.exists():
-        try:
-            return load_arrays(path)[0]["views"]
-        except RequestError as error:
-            warnings.warn(f"{error}; drawing {name} again", stacklevel=2)
-    views = make()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        save_arrays(path, {"views": views}, {"views": name})
-    except OSError as error:
-        warnings.warn(f"{name} could not be cached in {path.parent} ({brief(error)}): set SOBER_CACHE", stacklevel=2)
-    return views
+    return cached_array(name, "views", make, f"drawing {name}")
