@@ -9,6 +9,7 @@ import pytest
 from conftest import ROOT
 from sober.methods import METHODS
 from sober.nets import NETS
+from sober.selection import CRITERIA
 from sober.worlds import WORLDS
 from sober.worlds.stored import Stored
 
@@ -35,6 +36,15 @@ def test_every_world_has_a_page_and_those_that_are_drawn_a_contact_sheet(name: s
         for factor in factors:
             assert f"`{factor.name}`" in page or f"| {factor.name} " in page, factor.name
     assert f"({name}.md)" in (ROOT / "docs" / "worlds" / "index.md").read_text()
+
+
+@pytest.mark.parametrize("name", CRITERIA)
+def test_every_criterion_has_a_page_with_what_it_cannot_see(name: str) -> None:
+    index = (ROOT / "docs" / "criteria" / "index.md").read_text()
+    (page,) = re.findall(rf"^\| \[{name}\]\((\w+\.md)\)", index, flags=re.MULTILINE)
+    text = (ROOT / "docs" / "criteria" / page).read_text()
+    assert "What it can and cannot see" in text or "What they can and cannot see" in text
+    assert "```bibtex" in text
 
 
 def test_all_nets_are_described() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
-from sober import methods, metrics, nets, worlds
+from sober import methods, metrics, nets, selection, worlds
 from sober.encode import encode
 from sober.errors import RequestError
 from sober.family import Family, grid
@@ -37,6 +37,7 @@ __all__ = [
     "metrics",
     "nets",
     "score",
+    "selection",
     "train",
     "world",
     "worlds",

@@ -23,10 +23,12 @@ from sober.console import (
     counting,
     errors,
     family_scores_table,
+    latents_table,
     method_card,
     models_table,
+    ranking_table,
     scores_table,
-    setting,
+    settings_table,
     worlds_table,
 )
 from sober.demo import demo as run_demo
@@ -38,8 +40,10 @@ from sober.methods import METHODS, find_method
 from sober.metrics import FLAGS, METRICS, Scores, score, score_many
 from sober.nets import NETS
 from sober.pictures import contact_sheet, traversals
+from sober.selection import CRITERIA, Ranking, rank
+from sober.selection.criterion import PICTURES, UNFIT
 from sober.train import Stopped, train
-from sober.types import Adam, Precision, Run, Setting
+from sober.types import Adam, Precision, Run, Setting, written
 from sober.worlds import WORLDS, world
 
 app = App(
@@ -321,12 +325,92 @@ def score_command(
             console.print(f"[yellow]{flag}[/]  {FLAGS[flag]}", soft_wrap=True)
 
 
+@app.command
+def criteria() -> None:
+    """List the criteria that choose without labels: what each asks, sees and cannot see, its settings and its paper.
+
+    Example: `sober criteria`
+    """
+    for name, criterion in CRITERIA.items():
+        console.print(f"[bold]{name}[/]  {criterion.summary} [dim]({criterion.better} is better)[/]")
+        _indented(f"{criterion.sees} {criterion.blind}")
+        if criterion.settings:
+            _indented(f"[dim]settings[/]  {_settings(criterion.settings)}")
+        _indented(f"[dim]{criterion.reference}[/]\n")
+
+
+@app.command
+def select(
+    family_folder: Annotated[Path, _DIR],
+    /,
+    *,
+    criterion: str = "udr",
+    set_: Annotated[list[str] | None, Parameter(name="--set", negative=())] = None,
+    pictures: int = PICTURES,
+    seed: int = 0,
+    top: int = 10,
+    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+) -> None:
+    """Rank the models of a family without labels: the model to use, the setting to train with, and how sure that is.
+
+    Several criteria count alike: models are ranked by the mean of their ranks.
+
+    Examples:
+
+    `sober select runs/blocks`
+
+    `sober select runs/blocks --criterion udr,pipe_rec --set mixing=permuted`
+
+    Parameters
+    ----------
+    criterion
+        One or several, separated by commas, as `sober criteria` lists them.
+    set_
+        Settings of the criteria, as in similarity=spearman; may be given more than once.
+    pictures
+        How many pictures the models are judged by, at most.
+    seed
+        Of all that is drawn.
+    top
+        How many models to list.
+    as_json
+        Print one JSON object with all models and settings.
+    """
+    family = Family.open(family_folder)
+    settings = {name: value for name, (value,) in parse_sweep(set_ or [], several=False).items()}
+    with counting("judging") as progress:
+        found = rank(family, criterion.split(","), settings=settings, pictures=pictures, seed=seed, progress=progress)
+    if as_json:
+        print(json_text(ranking_object(found)))
+        return
+    console.print(ranking_table(family, found, top), "")
+    if len(found.settings) > 1:
+        console.print(settings_table(found), "")
+    if len(found.by_latents()) > 1:
+        console.print(latents_table(family, found), "")
+    for sentence in found.sentences():
+        console.print(sentence)
+    for run in found.left_out:
+        console.print(f"[yellow]{run.identity} was left out: {UNFIT['diverged']}[/]")
+
+
+def ranking_object(found: Ranking) -> dict[str, Any]:
+    """A ranking as JSON can hold it."""
+    return {
+        "criteria": [criterion.name for criterion in found.criteria],
+        "models": [{**model._asdict(), "run": model.run.identity} for model in found.models],
+        "settings": [{**each._asdict(), "runs": [run.identity for run in each.runs]} for each in found.settings],
+        "left_out": [run.identity for run in found.left_out],
+        "sentences": found.sentences(),
+    }
+
+
 def _indented(text: str) -> None:
     console.print(Padding(text, (0, 0, 0, 4)))
 
 
 def _settings(settings: Mapping[str, Setting]) -> str:
-    return " ".join(f"{name}={setting(value)}" for name, value in settings.items())
+    return " ".join(f"{name}={written(value)}" for name, value in settings.items())
 
 
 def plain(scores: Scores, full: bool) -> dict[str, Any]:
@@ -374,7 +458,7 @@ def traverse(
     console.print(f"wrote [bold]{path}[/]")
 
 
-def parse_sweep(texts: Sequence[str]) -> dict[str, list[Setting]]:
+def parse_sweep(texts: Sequence[str], *, several: bool = True) -> dict[str, list[Setting]]:
     """`["beta=1,2,4"]` to `{"beta": [1.0, 2.0, 4.0]}`."""
     sweep: dict[str, list[Setting]] = {}
     for text in texts:
@@ -384,6 +468,8 @@ def parse_sweep(texts: Sequence[str]) -> dict[str, list[Setting]]:
         if name in sweep:
             raise RequestError(f"--set names {name!r} twice: write {name}=VALUE,VALUE")
         sweep[name] = [_value(value) for value in values.split(",")]
+        if not several and len(sweep[name]) > 1:
+            raise RequestError(f"--set {text}: give {name!r} one value")
     return sweep
 
 

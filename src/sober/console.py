@@ -30,8 +30,9 @@ from sober.methods import Method
 from sober.metrics import METRICS, Scores
 from sober.model import latent_kl
 from sober.pictures import INFORMATIVE
+from sober.selection import Ranking
 from sober.train import Progress as TrainingProgress
-from sober.types import Setting
+from sober.types import written
 from sober.worlds import World
 from sober.worlds.stored import Stored
 
@@ -114,9 +115,9 @@ def method_card(method: Method) -> Group:
     for style in ("cyan", "", "dim", ""):
         knobs.add_column(style=style)
     for each in method.hyper:
-        knobs.add_row(each.name, setting(each.default), each.range, each.help)
+        knobs.add_row(each.name, written(each.default), each.range, each.help)
     sweeps = [
-        Text(f"{study}: " + ", ".join(f"{name}={','.join(map(setting, values))}" for name, values in sweep.items()))
+        Text(f"{study}: " + ", ".join(f"{name}={','.join(map(written, values))}" for name, values in sweep.items()))
         for study, sweep in method.sweeps.items()
     ]
     below: list[Table | Text] = [*([knobs] if method.hyper else []), *sweeps, Text(method.reference, style="dim")]
@@ -137,7 +138,7 @@ def models_table(family: Family) -> Table:
         last = [_last(model.curves.get(term)) for term in ("loss", "reconstruction", "kl")]
         flags = "" if model.diverged is None else f"diverged at step {model.diverged}"
         active = f"{np.sum(latent_kl(*model.encode(images)) > INFORMATIVE)} of {run.latents}"
-        settings = [setting(run.hyper[name]) if name in run.hyper else "-" for name in varying]
+        settings = [written(run.hyper[name]) if name in run.hyper else "-" for name in varying]
         table.add_row(run.identity[:8], *settings, str(run.seed), *last, active, flags)
     return table
 
@@ -173,14 +174,60 @@ def family_scores_table(family: Family, found: Mapping[str, Scores]) -> Table:
     for run in family.runs:
         if run.identity in found:
             scores = found[run.identity]
-            settings = [setting(run.hyper[name]) if name in run.hyper else "-" for name in varying]
+            settings = [written(run.hyper[name]) if name in run.hyper else "-" for name in varying]
             flags = " ".join(sorted({flag for flags in scores.flags.values() for flag in flags}))
             table.add_row(run.identity[:8], *settings, str(run.seed), *(f"{scores[n]:.3f}" for n in columns), flags)
     return table
 
 
-def setting(value: Setting) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def ranking_table(family: Family, ranking: Ranking, top: int) -> Table:
+    """The best models: what the criteria say, how often each came first, and its places in nine of ten draws."""
+    shown = f"the model to use: {min(top, len(ranking.models))} of {len(ranking.models)}"
+    table = _ranked(shown, "run", ranking)
+    for name in ("latents", "first", "places"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("setting")
+    table.add_column("", style="yellow")
+    for model in ranking.models[:top]:
+        scores = [f"{model.scores[criterion.name]:.3f}" for criterion in ranking.criteria]
+        places = f"{model.places[0]}–{model.places[1]}"
+        latents = f"{model.informative} of {model.run.latents}"
+        words = f"{family.words(model.run)} seed={model.run.seed}"
+        known = [str(model.place), model.run.identity[:8], *scores, latents, f"{model.first:.0%}", places]
+        table.add_row(*known, words, " ".join(model.flags))
+    return table
+
+
+def settings_table(ranking: Ranking) -> Table:
+    """Settings by the median over their seeds."""
+    table = _ranked("the setting to train with: medians over seeds", "setting", ranking)
+    for name in ("first", "seeds"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for setting in ranking.settings:
+        scores = [f"{setting.scores[criterion.name]:.3f}" for criterion in ranking.criteria]
+        table.add_row(str(setting.place), setting.words, *scores, f"{setting.first:.0%}", str(len(setting.runs)))
+    return table
+
+
+def latents_table(family: Family, ranking: Ranking) -> Table:
+    """The best model for each number of informative latents."""
+    table = _ranked("the best for each number of informative latents", "run", ranking)
+    table.add_column("latents", justify="right")
+    table.add_column("setting")
+    for count, model in ranking.by_latents().items():
+        scores = [f"{model.scores[criterion.name]:.3f}" for criterion in ranking.criteria]
+        words = f"{family.words(model.run)} seed={model.run.seed}"
+        table.add_row(str(model.place), model.run.identity[:8], *scores, str(count), words)
+    return table
+
+
+def _ranked(title: str, what: str, ranking: Ranking) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, header_style="dim")
+    table.add_column("place", justify="right", no_wrap=True)
+    table.add_column(what, style="cyan", no_wrap=True)
+    for criterion in ranking.criteria:
+        table.add_column(f"{criterion.name} {'↑' if criterion.better == 'higher' else '↓'}", justify="right")
+    return table
 
 
 def _last(curve: Float[np.ndarray, " T"] | None) -> str:

@@ -51,7 +51,7 @@ def encode(
         if not codes_path(family, run, index).exists():
             missing = [other for other in wanted if not codes_path(family, other, index).exists()]
             same = [other for other in missing if _nets(other) == _nets(run)]
-            at_once = same[: _models_at_once(run, len(pictures))]
+            at_once = same[: models_at_once(run, len(pictures))]
             _compute(family, at_once, pictures, index, progress or (lambda done, total: None))
         yield run, read_codes(family, run, index=index)
 
@@ -110,7 +110,7 @@ def _nets(run: Run) -> tuple[str, int]:
     return run.nets, run.latents
 
 
-def _models_at_once(run: Run, pictures: int) -> int:
+def models_at_once(run: Run, pictures: int) -> int:
     by_host = HOST_BYTES // (pictures * run.latents * 8)
     by_device = free_memory() // (BATCH * 2**21)  # some 2 MB of activations a picture covers every net here
     return int(max(1, min(by_host, by_device)))

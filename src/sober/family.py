@@ -22,7 +22,7 @@ from sober.files import read_json, writable_folder, write_json
 from sober.methods import find_method
 from sober.model import Model, load
 from sober.nets import NETS
-from sober.types import Adam, Precision, Run, Setting
+from sober.types import Adam, Precision, Run, Setting, written
 from sober.worlds import World, world
 
 FORMAT = 1
@@ -151,3 +151,17 @@ class Family:
         """The hyperparameters in which the runs differ."""
         names = sorted({name for run in self.runs for name in run.hyper})
         return tuple(name for name in names if len({run.hyper.get(name) for run in self.runs}) > 1)
+
+    def words(self, run: Run) -> str:
+        """A run's setting in words: its method, and those hyperparameters that vary among the family's runs of it."""
+        varied = (name for name in run.hyper if len(self._values[run.method, name]) > 1)
+        return " ".join([run.method, *(f"{name}={written(run.hyper[name])}" for name in varied)])
+
+    @functools.cached_property
+    def _values(self) -> dict[tuple[str, str], set[Setting]]:
+        """Which values each hyperparameter of each method has."""
+        found: dict[tuple[str, str], set[Setting]] = {}
+        for run in self.runs:
+            for name, value in run.hyper.items():
+                found.setdefault((run.method, name), set()).add(value)
+        return found

@@ -1,1 +1,17 @@
-"""Criteria that choose among trained models without labels: functions of their codes of the same pictures."""
+"""Choosing among trained models without labels: criteria, one file each, and the ranking they amount to."""
+
+from sober.selection.criterion import Criterion, Evidence, Judgement
+from sober.selection.ranking import RankedModel, RankedSetting, Ranking, rank
+from sober.selection.registry import CRITERIA, find_criterion
+
+__all__ = [
+    "CRITERIA",
+    "Criterion",
+    "Evidence",
+    "Judgement",
+    "RankedModel",
+    "RankedSetting",
+    "Ranking",
+    "find_criterion",
+    "rank",
+]

@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from sober.encode import Progress
 from sober.errors import RequestError
+from sober.selection.criterion import REPLICATES, Criterion, Evidence, Judgement, halves, seen_by
 from sober.selection.udr import drawn_rows, informative_latents, model_flags
 from sober.types import Codes
 
@@ -131,3 +133,40 @@ def _spreads(values: np.ndarray, order: np.ndarray, ends: np.ndarray) -> np.ndar
         for c in range(C):
             out[at, c] = (square[c] - total[c] * total[c] / size) / (size - 1)
     return out
+
+
+def _judge(evidence: Evidence, *, seed: int, progress: Progress, batch: float) -> Judgement:
+    """With the other models and half of the pictures drawn anew for the replicates."""
+    pictures = len(evidence.codes[0].mean)
+    rounds = halves(pictures, seed)
+    progress(0, 1 + len(rounds))
+    size = min(int(batch), len(rounds[0]) // 2)
+    found = model_centrality(evidence.codes, batch=size, seed=seed)
+    rng = np.random.default_rng([seed, 2])
+    replicates = []
+    for done, rows in enumerate(rounds, start=1):
+        progress(done, 1 + len(rounds))
+        again = model_centrality([seen_by(codes, rows) for codes in evidence.codes], batch=size, seed=seed)
+        replicates += [redrawn(again, rng) for _ in range(REPLICATES // len(rounds))]
+    return Judgement(found.scores, np.array(replicates), found.flags)
+
+
+def redrawn(found: Centrality, rng: np.random.Generator) -> Float[np.ndarray, " M"]:
+    """The scores, had other models been trained: each is judged by as many of the others, drawn with replacement."""
+    models = len(found.scores)
+    others = rng.integers(0, models - 1, (models, models - 1))
+    others += others >= np.arange(models)[:, None]  # never oneself
+    symmetric = (found.agreement + found.agreement.T) / 2
+    return np.take_along_axis(symmetric, others, axis=1).mean(axis=1)
+
+
+criterion = Criterion(
+    name="model_centrality",
+    summary="which model do the others agree with most?",
+    sees="It sees which model has latents that the others' latents can stand for, as a factor stands for one.",
+    blind="It cannot see whether the crowd is right: the most usual model wins, good or bad.",
+    reference="Lin et al. (2020) InfoGAN-CR and ModelCentrality",
+    judge=_judge,
+    settings={"batch": BATCH},
+    compares=True,
+)

@@ -31,7 +31,9 @@ from sober.model import Model
 from sober.nets import NETS, Nets
 from sober.nets.nets import at_least_float32
 from sober.nets.norms import NoNorm
+from sober.selection.criterion import REPLICATES, Criterion, Evidence, Judgement
 from sober.train import Feed
+from sober.types import Setting
 from sober.worlds import World
 
 BATCH = 64
@@ -223,3 +225,50 @@ def _programs(world: World, nets: Nets, shape: tuple[int, int, int], mixing: Mix
 
 def _keys(key: Key[Array, ""], who: Any) -> Key[Array, " M"]:
     return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, who)
+
+
+def _as_criterion(
+    evidence: Evidence, *, seed: int, progress: Progress, mixing: Mixing, steps: float, rate: float, alpha: float
+) -> Judgement:
+    """With the pictures that the discriminator was tested on drawn anew for the replicates."""
+    kept = vars(evidence).setdefault("_pipe", {})  # PIPE and PIPE_rec are one training
+    if (seed, mixing, steps, rate) not in kept:
+        kept[seed, mixing, steps, rate] = pipe(
+            evidence.models,
+            evidence.family.world,
+            mixing=mixing,
+            steps=int(steps),
+            rate=rate,
+            seed=seed,
+            progress=progress,
+        )
+    found = kept[seed, mixing, steps, rate]
+    rng = np.random.default_rng([seed, 2])
+    right = rng.binomial(2 * HELD_OUT, found.accuracy, (REPLICATES, len(found.scores))) / (2 * HELD_OUT)
+    scores = found.with_reconstruction(alpha)
+    again = np.clip(2 * (1 - right), 0, 1) - found.scores + scores  # what reconstruction takes off is nearly certain
+    return Judgement(scores, again, found.flags)
+
+
+_SETTINGS: dict[str, Setting] = {"mixing": "uniform", "steps": 10_000, "rate": 1e-4}
+_REFERENCE = "Estermann & Wattenhofer (2023) DAVA: Disentangling Adversarial Variational Autoencoder"
+
+criterion = Criterion(
+    name="pipe",
+    summary="do pictures of freely mixed codes look like reconstructions?",
+    sees="It sees whether latents can be set one by one and still make pictures like those of the world.",
+    blind="It cannot see what a model has lost: one with few latents, or a decoder that ignores them, mixes well.",
+    reference=_REFERENCE,
+    judge=functools.partial(_as_criterion, alpha=0.0),
+    settings=_SETTINGS,
+)
+
+with_reconstruction = Criterion(
+    name="pipe_rec",
+    summary="PIPE, less for models that reconstruct worse than the best of the family",
+    sees="It sees whether latents can be set one by one, and how well pictures are given back.",
+    blind="It cannot see an entanglement that keeps pictures plausible; how the two are weighed is a rule of thumb.",
+    reference=_REFERENCE,
+    judge=_as_criterion,
+    settings={**_SETTINGS, "alpha": 1.0},
+)

@@ -17,8 +17,10 @@ import numpy as np
 import scipy.stats
 from jaxtyping import Bool, Float, Int
 
+from sober.encode import Progress
 from sober.errors import RequestError, listed
 from sober.model import latent_kl
+from sober.selection.criterion import REPLICATES, Criterion, Evidence, Judgement, halves, seen_by
 from sober.selection.lasso import Columns, blocks, regressions
 from sober.types import Codes, Run
 
@@ -252,3 +254,53 @@ def _checked_partners(partners: Sequence[Sequence[int]], models: int) -> Sequenc
         if not len(others) or model in others or not set(others) <= set(range(models)):
             raise RequestError(f"partners of model {model} must be other models from 0 to {models - 1}: got {others}")
     return partners
+
+
+# As a criterion.
+
+AMONG = ("settings", "all")
+
+
+def _judge(
+    evidence: Evidence, *, seed: int, progress: Progress, similarity: Similarity, among: str, partners: float
+) -> Judgement:
+    """With partners and half of the pictures drawn anew for the replicates."""
+    who = _partners(evidence.runs, among, int(partners), seed)
+    rounds = halves(len(evidence.codes[0].mean), seed)
+    progress(0, 1 + len(rounds))
+    found = udr(evidence.codes, partners=who, similarity=similarity, seed=seed)
+    rng = np.random.default_rng([seed, 2])
+    replicates = []
+    for done, rows in enumerate(rounds, start=1):
+        progress(done, 1 + len(rounds))
+        again = udr([seen_by(codes, rows) for codes in evidence.codes], partners=who, similarity=similarity, seed=seed)
+        replicates += [redrawn(again, rng) for _ in range(REPLICATES // len(rounds))]
+    return Judgement(found.scores, np.array(replicates), found.flags)
+
+
+def redrawn(found: UDR, rng: np.random.Generator) -> Float[np.ndarray, " M"]:
+    """The scores, had other partners been drawn from those there are."""
+    by_model: dict[int, list[float]] = {}
+    for pair in found.pairs:
+        by_model.setdefault(pair.model, []).append(pair.score)
+    return np.array([np.median(rng.choice(by_model[m], len(by_model[m]))) for m in range(len(found.scores))])
+
+
+def _partners(runs: Sequence[Run], among: str, partners: int, seed: int) -> list[list[int]]:
+    if among not in AMONG:
+        raise RequestError(f"udr: among must be one of {listed(AMONG)}, not {among!r}")
+    if among == "all":
+        return all_to_all(len(runs), partners, seed)
+    return same_settings(runs, partners, seed)
+
+
+criterion = Criterion(
+    name="udr",
+    summary="do models that differ in their seed find the same latents?",
+    sees="It sees whether other models found the same latents, up to order, sign and scale.",
+    blind="It cannot see whether what they agree on is right, and it prefers models with few informative latents.",
+    reference="Duan et al. (2020) Unsupervised Model Selection for Variational Disentangled Representation Learning",
+    judge=_judge,
+    settings={"similarity": "lasso", "among": "all", "partners": 50},
+    compares=True,
+)
