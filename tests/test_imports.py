@@ -31,7 +31,7 @@ ORDER = [
     ("store",),
     ("stats",),
     ("pictures", "report"),
-    ("study",),
+    ("study", "fit", "tune"),
     ("demo", "console"),
     ("cli",),
 ]

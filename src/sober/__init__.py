@@ -8,6 +8,7 @@ from sober import methods, metrics, nets, selection, worlds
 from sober.encode import encode
 from sober.errors import RequestError
 from sober.family import Family, grid
+from sober.fit import Fit, fit
 from sober.metrics import Scores, score
 from sober.model import Model, load
 from sober.train import train
@@ -24,6 +25,7 @@ __all__ = [
     "Codes",
     "Factor",
     "Family",
+    "Fit",
     "Model",
     "RequestError",
     "Run",
@@ -31,6 +33,7 @@ __all__ = [
     "Scores",
     "World",
     "encode",
+    "fit",
     "grid",
     "load",
     "methods",

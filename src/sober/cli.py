@@ -36,11 +36,14 @@ from sober.encode import codes_path, encode
 from sober.errors import RequestError, counted, listed
 from sober.family import Family, grid
 from sober.files import read_npz
+from sober.fit import CRITERIA as FIT_CRITERIA
+from sober.fit import METHODS as FIT_METHODS
+from sober.fit import MINUTES, fit
 from sober.methods import METHODS, find_method
 from sober.metrics import FLAGS, METRICS, Scores, score, score_many
 from sober.nets import NETS
 from sober.pictures import contact_sheet, traversals
-from sober.selection import CRITERIA, Ranking, rank
+from sober.selection import CRITERIA, rank
 from sober.selection.criterion import PICTURES, UNFIT
 from sober.train import Stopped, train
 from sober.types import Adam, Precision, Run, Setting, written
@@ -381,7 +384,7 @@ def select(
     with counting("judging") as progress:
         found = rank(family, criterion.split(","), settings=settings, pictures=pictures, seed=seed, progress=progress)
     if as_json:
-        print(json_text(ranking_object(found)))
+        print(json_text(found.plain()))
         return
     console.print(ranking_table(family, found, top), "")
     if len(found.settings) > 1:
@@ -394,15 +397,72 @@ def select(
         console.print(f"[yellow]{run.identity} was left out: {UNFIT['diverged']}[/]")
 
 
-def ranking_object(found: Ranking) -> dict[str, Any]:
-    """A ranking as JSON can hold it."""
-    return {
-        "criteria": [criterion.name for criterion in found.criteria],
-        "models": [{**model._asdict(), "run": model.run.identity} for model in found.models],
-        "settings": [{**each._asdict(), "runs": [run.identity for run in each.runs]} for each in found.settings],
-        "left_out": [run.identity for run in found.left_out],
-        "sentences": found.sentences(),
-    }
+@app.command(name="fit")
+def fit_command(
+    pictures: Annotated[str, Parameter(name="PICTURES", help="A folder or zip archive of pictures, or a world.")],
+    /,
+    *,
+    out: Path,
+    minutes: float = MINUTES,
+    method: str = ",".join(FIT_METHODS),
+    set_: Annotated[list[str] | None, Parameter(name="--set", negative=())] = None,
+    seeds: int | None = None,
+    steps: int | None = None,
+    latents: int = 10,
+    nets: str | None = None,
+    criterion: str = ",".join(FIT_CRITERIA),
+    seed: int = 0,
+) -> None:
+    """Pictures in, one encoder out: train a family within a time budget, choose without labels, export the best model.
+
+    Ctrl-C stops at a checkpoint; the same command goes on where it stopped.
+
+    Examples: `sober fit photos/ --out fitted --minutes 30` · `sober fit blocks --out fitted --minutes 2`
+
+    Parameters
+    ----------
+    out
+        Folder for the model, its codes, the ranking and the pictures: new, or one to go on with.
+    minutes
+        How long it may take: the number of seeds and steps follows from it and the speed of this machine.
+    method
+        Training methods, separated by commas.
+    set_
+        Hyperparameters of the methods, with one or several values, as in beta=2,4; may be given more than once.
+    seeds
+        How many seeds for each setting.
+    steps
+        Optimiser steps of each model; then --minutes is not looked at.
+    latents
+        How many latents each model has.
+    nets
+        Which nets; by default those that suit the picture's size.
+    criterion
+        What to choose by, separated by commas, as `sober criteria` lists them.
+    seed
+        Of all that is drawn in judging.
+    """
+    with bar() as watcher:
+        found = fit(
+            pictures,
+            out=out,
+            method=method.split(","),
+            minutes=minutes,
+            seeds=seeds,
+            steps=steps,
+            latents=latents,
+            nets=nets,
+            criteria=criterion.split(","),
+            seed=seed,
+            watcher=watcher,
+            progress=watcher.counting("judging"),
+            **parse_sweep(set_ or []),
+        )
+    console.print(ranking_table(found.family, found.ranking, 5), "")
+    for sentence in found.ranking.sentences():
+        console.print(sentence)
+    console.print(f"\nthe chosen model, its codes and the ranking are in [bold]{out}[/]; look at {out}/traversals.png")
+    console.print(f'[dim]python -c "import sober; print(sober.load({str(out)!r}).run)"[/]')
 
 
 def _indented(text: str) -> None:

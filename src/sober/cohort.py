@@ -76,9 +76,13 @@ def signature(run: Run) -> Signature:
     return Signature(run.method, choices, run.nets, run.latents, run.batch, run.precision, run.steps)
 
 
-@functools.lru_cache(maxsize=16)
 def program(world: World, of: Signature) -> Program:
-    """The compiled functions for a signature; compiled once per number of models."""
+    """The compiled functions for a signature; compiled once per number of models, whatever the number of steps."""
+    return _program(world, of._replace(steps=0))
+
+
+@functools.lru_cache(maxsize=16)
+def _program(world: World, of: Signature) -> Program:
     return Program(world, of)
 
 

@@ -46,7 +46,9 @@ class _Speed(ProgressColumn):
     """Model-steps a second and the time left, from the trainer's own clock, which leaves compilation out."""
 
     def render(self, task: Task) -> Text:
-        rate, left = task.fields.get("rate", 0.0), task.fields.get("left", math.nan)
+        rate, left = task.fields.get("rate"), task.fields.get("left", math.nan)
+        if rate is None:  # not a training
+            return Text("" if not task.total else f"{task.percentage:.0f}%", style="cyan")
         if not rate:
             return Text("compiling", style="dim")
         clock = "" if math.isnan(left) else f" · {datetime.timedelta(seconds=round(left))} left"
@@ -71,6 +73,17 @@ class Bar:
 
     def note(self, text: str) -> None:
         self.bar.console.print(f"[yellow]{text}[/]")
+
+    def counting(self, what: str) -> Callable[[int, int], None]:
+        """A second bar for work after training that reports (done, total)."""
+        task: list[TaskID] = []
+
+        def counted_(done: int, total: int) -> None:
+            if not task:
+                task.append(self.bar.add_task(what))
+            self.bar.update(task[0], completed=done, total=total)
+
+        return counted_
 
 
 @contextmanager

@@ -77,8 +77,10 @@ def latent_kl(mean: Float[np.ndarray, "N D"], logvar: Float[np.ndarray, "N D"]) 
 
 
 def load(path: str | Path) -> Model:
-    """The model in a file of `Model.save`."""
+    """The model in a file of `Model.save`, or the chosen one in a folder of `fit`."""
     path = Path(path)
+    if (path / "model.safetensors").exists():
+        path = path / "model.safetensors"
     if path.is_dir():
         raise RequestError(f"{path} is a folder: give one model's file, such as {path / 'models'}/IDENTITY.safetensors")
     arrays, about = load_arrays(path)

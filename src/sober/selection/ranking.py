@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.stats
@@ -67,13 +67,22 @@ class Ranking:
             best.setdefault(model.informative, model)
         return dict(sorted(best.items()))
 
+    def plain(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {
+            "criteria": [criterion.name for criterion in self.criteria],
+            "models": [{**model._asdict(), "run": model.run.identity} for model in self.models],
+            "settings": [{**each._asdict(), "runs": [run.identity for run in each.runs]} for each in self.settings],
+            "left_out": [run.identity for run in self.left_out],
+            "sentences": self.sentences(),
+        }
+
     def sentences(self) -> list[str]:
         """What was found, how sure it is, and what the criteria can and cannot see."""
         best, by = self.best, " and ".join(criterion.name for criterion in self.criteria)
         found = [
             f"The model to use, of {len(self.models)}, is {best.run.identity[:8]} by {by}: it came first in "
-            f"{best.first:.0%} of {REPLICATES} draws of pictures and partners, and {_ordinal(best.places[1])} or "
-            f"better in nine of ten."
+            f"{best.first:.0%} of {REPLICATES} draws of pictures and partners{_in_nine_of_ten(best.places[1])}."
         ]
         if len(self.settings) > 1:
             setting = self.settings[0]
@@ -198,6 +207,10 @@ def _settings(
         )
         for place, at in enumerate(np.argsort(ranks, kind="stable").tolist(), start=1)
     )
+
+
+def _in_nine_of_ten(place: int) -> str:
+    return "" if place == 1 else f", and {_ordinal(place)} or better in nine of ten"
 
 
 def _ordinal(number: int) -> str:
