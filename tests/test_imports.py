@@ -30,6 +30,7 @@ ORDER = [
     ("selection", "tasks"),
     ("store",),
     ("stats",),
+    ("tables",),
     ("pictures", "report"),
     ("study", "fit", "tune"),
     ("demo", "console"),

@@ -38,7 +38,7 @@ def cache_dir() -> Path:
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary path beside `path` that becomes `path` when the block ends well, and vanishes when it does not."""
-    _sweep(path)
+    sweep(path)
     # Host and process are in the name so that what a killed process left behind can be told from work in progress.
     temporary = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp")
     try:
@@ -50,7 +50,7 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def _sweep(path: Path) -> None:
+def sweep(path: Path) -> None:
     """Removes what processes of this host that no longer run left half-written beside `path`."""
     for stale in path.parent.glob(f".{path.name}.{socket.gethostname()}.*.tmp"):
         try:

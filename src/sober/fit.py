@@ -28,15 +28,14 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from sober import interop
 from sober.cohort import program, signature
 from sober.encode import Progress, encode
 from sober.errors import RequestError, counted, listed
 from sober.family import Family, grid
 from sober.files import read_json, replacing, writable_folder, write_json
+from sober.interop import onnx
 from sober.methods import find_method
 from sober.model import Model, latent_kl, load
-from sober.pictures import traversals
 from sober.selection import Ranking, find_criterion, rank
 from sober.train import Feed, Watcher, train
 from sober.types import Adam, Run, Setting
@@ -273,6 +272,8 @@ def _plain(hyper: Mapping[str, Any]) -> dict[str, Any]:
 
 def _write(folder: Path, family: Family, ranking: Ranking, seed: int) -> None:
     """The chosen model, and all that is said about it."""
+    from sober.pictures import traversals  # noqa: PLC0415 -- a second of matplotlib that `import sober` need not take
+
     best = ranking.best.run
     model = family.model(best)
     _, codes = next(iter(encode(family, [best])))
@@ -281,7 +282,7 @@ def _write(folder: Path, family: Family, ranking: Ranking, seed: int) -> None:
         shutil.copyfile(family.model_path(best), temporary)
     write_codes(folder / "codes.parquet", family.world, codes.mean, codes.logvar)
     if importlib.util.find_spec("onnx") is not None:
-        interop.onnx.export(model, folder)
+        onnx.export(model, folder)
     write_json(folder / "ranking.json", ranking.plain())
     write_json(folder / "model.json", _described(model, family, ranking, latent_kl(codes.mean, codes.logvar)))
     traversals(

@@ -1,0 +1,403 @@
+"""Tables of studies: what is planted in the results is found, and nothing is lost in silence."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from sober import stats
+from sober.errors import RequestError
+from sober.tables import TABLES, Made, as_runs, latex, make, markdown, write
+from sober.tables.papers import (
+    criteria_against_metrics,
+    leaderboard,
+    means_against_samples,
+    metric_agreement,
+    objective_variance,
+    strength_trends,
+    transfer,
+    unified_agreement,
+    worlds_agreement,
+)
+from sober.tables.written import escaped
+
+STRENGTHS = {"beta_vae": "beta", "factor_vae": "gamma"}
+KINDS = {"udr": "criterion", "elbo": "training"}
+SEEDS = 6
+
+
+def results(
+    value: Callable[[str, str, float, int, str], float | None],
+    metrics: tuple[str, ...] = ("mig", "sap"),
+    worlds: tuple[str, ...] = ("blocks", "dsprites"),
+    seeds: int = SEEDS,
+    scale: str = "",
+) -> pl.DataFrame:
+    """Results of two methods at three strengths, as the store gives them, without those that are None."""
+    rows = []
+    runs = itertools.product(worlds, STRENGTHS, (1.0, 4.0, 16.0), range(seeds))
+    for number, (world, method, strength, seed) in enumerate(runs):
+        hyper = {f"hyper_{name}": strength if name == STRENGTHS[method] else None for name in STRENGTHS.values()}
+        about = {"run": f"{number:016x}", "world": world, "method": method, "seed": seed, **hyper}
+        about["setting"] = f"{method} {STRENGTHS[method]}={strength:g}"
+        for metric in metrics:
+            found = value(world, method, strength, seed, metric)
+            if found is not None:
+                score = {"kind": KINDS.get(metric, "metric"), "metric": metric, "preset": "study", "value": found}
+                rows.append({**about, **score, "flags": "", "scale": scale})
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def noise(seed: int = 0) -> Callable[..., float]:
+    rng = np.random.default_rng(seed)
+    return lambda *_: rng.normal()
+
+
+def column(frame: pl.DataFrame, metric: str, world: str = "blocks") -> np.ndarray:
+    """A metric's values in one world, in the order of runs."""
+    return frame.filter(metric=metric, world=world).sort("run")["value"].to_numpy()
+
+
+def diverged(frame: pl.DataFrame, *runs: str) -> pl.DataFrame:
+    return frame.with_columns(
+        flags=pl.when(pl.col("run").is_in(runs)).then(pl.lit("few_rows diverged")).otherwise("flags")
+    )
+
+
+# Each table.
+
+
+def test_metric_agreement_holds_the_rank_correlations_of_each_world() -> None:
+    frame = results(noise(), metrics=("mig", "sap", "irs", "mi/mig", "udr", "gaussian_total_correlation"))
+    found = metric_agreement(frame, resamples=20)
+    assert sorted(found["metric"] + " " + found["other"]) == sorted(2 * ["irs mig", "irs sap", "mig sap"])
+    for row in found.iter_rows(named=True):
+        x, y = (column(frame, row[side], row["world"]) for side in ("metric", "other"))
+        assert row["value"] == pytest.approx(stats.rank_correlation(x, y))
+        assert row["low"] < row["value"] < row["high"]
+        assert row["n"] == 6 * SEEDS
+
+
+def test_the_interval_is_that_of_the_bootstrap_of_runs() -> None:
+    frame = results(noise(), worlds=("blocks",))
+    found = metric_agreement(frame, resamples=50, seed=3).row(0, named=True)
+    pairs = np.column_stack([column(frame, "mig"), column(frame, "sap")])
+    expected = stats.bootstrap(lambda rows: stats.rank_correlation(*rows.T), pairs, resamples=50, seed=3)
+    assert (found["value"], found["low"], found["high"]) == pytest.approx(expected)
+
+
+def test_criteria_are_all_that_needs_no_labels() -> None:
+    truth = noise()
+    kept: dict = {}
+
+    def value(world: str, method: str, strength: float, seed: int, metric: str) -> float:
+        quality = kept.setdefault((world, method, strength, seed), truth())
+        return -quality if metric == "elbo" else quality
+
+    names = ("mig", "udr", "elbo", "active_latents", "gaussian_total_correlation_sampled", "gbt/mig")
+    found = criteria_against_metrics(results(value, metrics=names), resamples=20)
+    assert set(found["metric"]) == {"mig"}
+    assert set(found["criterion"]) == {*names} - {"mig", "gbt/mig"}
+    for row in found.iter_rows(named=True):
+        assert row["value"] == row["low"] == row["high"] == (-1 if row["criterion"] == "elbo" else 1)
+
+
+def test_worlds_agree_by_the_medians_of_their_settings() -> None:
+    def value(world: str, method: str, strength: float, seed: int, metric: str) -> float:
+        outlier = 100.0 if seed == 0 else 0.0  # moves no median
+        turned = -1 if world == "rooms" else 1
+        return turned * (strength + (method == "beta_vae")) + outlier + 0.01 * seed
+
+    found = worlds_agreement(results(value, metrics=("mig",), worlds=("blocks", "dsprites", "rooms")), resamples=50)
+    assert found["n"].to_list() == [6, 6, 6]
+    for row in found.iter_rows(named=True):
+        assert row["value"] == pytest.approx(-1 if "rooms" in (row["world"], row["other"]) else 1)
+
+
+def test_the_method_explains_what_it_was_made_to_and_the_setting_the_rest() -> None:
+    def value(world: str, method: str, strength: float, seed: int, metric: str) -> float:
+        return (method == "beta_vae") + (strength == 4 if metric == "sap" else 0) * 1.0
+
+    found = objective_variance(results(value), resamples=30).filter(world="blocks")
+    share = {(row["metric"], row["by"]): row for row in found.iter_rows(named=True)}
+    assert share["mig", "method"]["value"] == pytest.approx(1.0)
+    assert share["sap", "setting"]["value"] == pytest.approx(1.0)
+    assert share["sap", "method"]["value"] == pytest.approx(0.25 / (0.25 + 2 / 9))  # variances of the two halves
+    assert share["sap", "method"]["groups"] == 2
+    assert share["sap", "setting"]["groups"] == 6
+    assert 0 <= share["sap", "method"]["low"] < share["sap", "method"]["value"] < share["sap", "method"]["high"] <= 1
+
+
+def test_the_interval_of_a_share_is_centred_and_the_adjusted_share_is_less() -> None:
+    frame = results(noise(), worlds=("blocks",), metrics=("mig",), seeds=3)
+    found = objective_variance(frame, resamples=200, seed=5).filter(by="setting").row(0, named=True)
+    table = np.column_stack([column(frame, "mig"), np.repeat(np.arange(6), 3)])
+    expected = stats.bootstrap(
+        lambda rows: stats.variance_explained(*rows.T), table, centred=True, resamples=200, seed=5
+    )
+    assert (found["value"], found["low"], found["high"]) == pytest.approx(np.clip(expected, 0, 1))
+    assert found["adjusted"] == pytest.approx(1 - (1 - found["value"]) * 17 / 12)  # 18 runs in 6 settings
+
+
+def test_a_setting_that_is_best_everywhere_transfers_and_a_lower_score_may_be_the_better_one() -> None:
+    def value(world: str, method: str, strength: float, seed: int, metric: str) -> float:
+        quality = strength + 0.1 * (method == "beta_vae")
+        return -quality if metric == "dci_nrmse" else quality
+
+    found = transfer(results(value, metrics=("mig", "dci_nrmse")), resamples=20)
+    assert found.select("metric", "world").rows() == [
+        *(("same", "same"), ("same", "different"), ("different", "same"), ("different", "different"))
+    ]
+    np.testing.assert_allclose(found["value"], 1.0)
+    np.testing.assert_allclose(found["chance"], 7 / 12)
+
+
+def test_transfer_compares_settings_that_all_worlds_have() -> None:
+    frame = results(noise())
+    fewer = frame.filter(~((pl.col("world") == "dsprites") & (pl.col("setting") == "beta_vae beta=4")))
+    everywhere = transfer(frame.filter(pl.col("setting") != "beta_vae beta=4"), resamples=20)
+    assert transfer(fewer, resamples=20).equals(everywhere)
+
+
+def test_means_are_compared_with_samples_run_by_run() -> None:
+    tc = "gaussian_total_correlation"
+
+    def value(world: str, method: str, strength: float, seed: int, metric: str) -> float:
+        return 10 * seed + (strength if metric == tc else 0)
+
+    found = means_against_samples(results(value, metrics=("mig", tc, f"{tc}_sampled")), resamples=20)
+    assert len(found) == 12
+    for row in found.iter_rows(named=True):
+        assert row["value"] == row["low"] == row["high"] == row["strength"]
+        assert (row["metric"], row["n"], row["higher"]) == (tc, SEEDS, 1.0)
+        assert row["means"] - row["samples"] == row["strength"]
+
+
+def test_trends_follow_the_hyperparameter_that_varies() -> None:
+    def value(world: str, method: str, strength: float, seed: int, metric: str) -> float:
+        return {"kl": -strength, "mig": seed}.get(metric, 1.0)
+
+    found = strength_trends(results(value, metrics=("mig", "kl", "sap")), resamples=20)
+    assert set(found.filter(metric="kl")["value"]) == {-1.0}
+    assert set(found.filter(metric="mig")["value"]) == {0.0}
+    constant = found.filter(metric="sap")
+    assert len(constant) == 4
+    assert constant.select("value", "low", "high").null_count().row(0) == (4, 4, 4)
+
+
+def test_unified_scores_are_compared_with_those_that_share_a_part() -> None:
+    frame = results(noise(), metrics=("mig", "sap", "mi/mig", "gbt/mig", "gbt/modularity"))
+    found = unified_agreement(frame, resamples=20).filter(world="blocks")
+    assert set(found.select("score", "other", "shared").rows()) == {
+        ("gbt/mig", "gbt/modularity", "matrix gbt"),
+        ("gbt/mig", "mi/mig", "rule mig"),
+        ("gbt/mig", "mig", "rule mig"),
+        ("mi/mig", "mig", "rule mig"),
+    }
+
+
+def test_the_leaderboard_has_the_best_setting_first_with_its_quartiles() -> None:
+    def value(world: str, method: str, strength: float, seed: int, metric: str) -> float:
+        return strength + (10 if method == "beta_vae" else 0) + seed
+
+    frame = results(value, metrics=("mig", "dci_nrmse", "elbo"), seeds=5)
+    board = leaderboard(frame, resamples=50).filter(world="blocks")
+    best = board.filter(metric="mig").row(0, named=True)
+    assert best["setting"] == "beta_vae beta=16"
+    assert [best[name] for name in ("lower", "value", "upper")] == [27, 28, 29]
+    assert 26 <= best["low"] <= 28 <= best["high"] <= 30
+    assert best["n"] == 5
+    assert board.filter(metric="dci_nrmse")["setting"][0] == "factor_vae gamma=1"
+    assert board.filter(metric="mig")["best"].sum() == pytest.approx(1.0)
+    assert board.filter(metric="elbo")["best"].null_count() == 6
+
+
+# What is missing, and what went wrong.
+
+
+def test_diverged_runs_are_counted_and_change_nothing_else() -> None:
+    frame = results(noise())
+    lost = frame["run"].unique().sort()[3]
+    with_it, without = diverged(frame, lost), frame.filter(pl.col("run") != lost)
+    names = [name for name in TABLES if TABLES[name].lacking(as_runs(frame)) is None]
+    assert {"metric_agreement", "transfer", "leaderboard", "objective_variance", "worlds_agreement"} <= {*names}
+    for name in names:
+        one, other = (TABLES[name].function(each, resamples=20) for each in (with_it, without))
+        assert one.drop("diverged", strict=False).equals(other.drop("diverged", strict=False)), name
+    board = leaderboard(with_it, resamples=20).filter(metric="mig", world="blocks", setting="beta_vae beta=1")
+    assert board.select("n", "flagged", "diverged").row(0) == (SEEDS - 1, 0, 1)
+
+
+def test_a_number_that_is_not_finite_is_a_run_that_diverged() -> None:
+    frame = results(noise())
+    broken = frame.with_columns(value=pl.when(pl.int_range(pl.len()) == 0).then(np.inf).otherwise("value"))
+    assert as_runs(broken).labels("diverged").sum() == 1
+    assert metric_agreement(broken, resamples=20).equals(
+        metric_agreement(diverged(frame, frame["run"][0]), resamples=20)
+    )
+
+
+def test_a_setting_of_which_all_runs_diverged_stays_on_the_board_last() -> None:
+    frame = results(noise(), worlds=("blocks",))
+    gone = frame.filter(setting="factor_vae gamma=4")["run"].unique()
+    row = leaderboard(diverged(frame, *gone), resamples=20).filter(metric="mig").row(-1, named=True)
+    assert (row["setting"], row["n"], row["diverged"]) == ("factor_vae gamma=4", 0, SEEDS)
+    assert row["value"] is row["low"] is row["best"] is None
+
+
+def test_flags_are_counted_and_their_numbers_kept() -> None:
+    frame = results(noise(), worlds=("blocks",))
+    mark = (pl.col("metric") == "mig") & (pl.col("seed") < 2)
+    flagged = frame.with_columns(flags=pl.when(mark).then(pl.lit("collapsed")).otherwise("flags"))
+    board = leaderboard(flagged, resamples=20)
+    assert set(board.filter(metric="mig")["flagged"]) == {2}
+    assert set(board.filter(metric="sap")["flagged"]) == {0}
+    assert set(board["n"]) == {SEEDS}
+
+
+def test_runs_without_a_number_are_left_out_of_its_comparisons_only() -> None:
+    values = noise()
+    frame = results(
+        lambda world, method, strength, seed, metric: None if (metric, seed) == ("sap", 0) else values(),
+        metrics=("mig", "sap", "irs"),
+    )
+    n = {(row["metric"], row["other"]): row["n"] for row in metric_agreement(frame, resamples=20).iter_rows(named=True)}
+    assert n == {("irs", "mig"): 36, ("irs", "sap"): 30, ("mig", "sap"): 30}
+    assert set(leaderboard(frame, resamples=20).filter(metric="sap")["n"]) == {SEEDS - 1}
+
+
+def test_presets_of_one_metric_are_told_apart() -> None:
+    frame = results(noise(), metrics=("mig", "sap"))
+    both = pl.concat([frame, frame.filter(metric="mig").with_columns(preset=pl.lit("paper"))])
+    assert as_runs(both).names == ("mig [paper]", "mig [study]", "sap")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda frame: frame.drop("setting", "scale"), "scale, setting"),
+        (lambda frame: frame.clear(), "no rows"),
+        (lambda frame: pl.concat([frame, frame[:1]]), "two values of mig"),
+        (lambda frame: frame.with_columns(setting=pl.lit("vae")), "same world, setting and seed"),
+    ],
+)
+def test_results_that_cannot_be_read_say_what_is_wrong(change: Callable, says: str) -> None:
+    with pytest.raises(RequestError, match=says):
+        as_runs(change(results(noise())))
+
+
+# All of them, and their files.
+
+
+def test_every_table_is_made_or_says_what_it_needs() -> None:
+    made, lacking = make(results(noise(), worlds=("blocks",), metrics=("mig",)), resamples=20)
+    assert {each.table.name for each in made} == {"objective_variance", "strength_trends", "leaderboard"}
+    assert {*lacking} | {each.table.name for each in made} == {*TABLES}
+    assert lacking["worlds_agreement"] == "needs at least two worlds"
+    assert lacking["transfer"] == "needs at least two worlds and at least two supervised metrics"
+    assert "such as udr" in lacking["criteria_against_metrics"]
+
+
+def test_results_that_hold_everything_make_every_table_with_numbers() -> None:
+    names = ("mig", "sap", "mi/mig", "gbt/mig", "udr", "mutual_information", "mutual_information_sampled")
+    made, lacking = make(results(noise(), metrics=names), resamples=20)
+    assert not lacking
+    assert [each.table.name for each in made] == [*TABLES]
+    for each in made:
+        numbers = each.frame.select("value", "low", "high")
+        assert len(numbers)
+        assert numbers.null_count().sum_horizontal().item() == 0
+        assert each.frame.select((pl.col("low") <= pl.col("high")).all()).item()
+
+
+def test_where_all_runs_diverged_no_table_is_made() -> None:
+    frame = results(noise())
+    made, lacking = make(diverged(frame, *frame["run"].unique()), resamples=20)
+    assert not made
+    assert set(lacking.values()) == {"needs at least two runs that did not diverge: there are none"}
+
+
+def test_a_world_of_which_all_runs_diverged_counts_as_none() -> None:
+    frame = results(noise())
+    gone = diverged(frame, *frame.filter(world="dsprites")["run"].unique())
+    made, lacking = make(gone, resamples=20)
+    assert lacking["transfer"] == lacking["worlds_agreement"] == "needs at least two worlds"
+    board = next(each.frame for each in made if each.table.name == "leaderboard")
+    assert set(board.filter(world="dsprites")["diverged"]) == {SEEDS}
+
+
+def test_a_caption_states_the_paper_the_scale_and_what_was_left_out() -> None:
+    frame = diverged(results(noise(), scale="seeds 50 -> 6"), f"{0:016x}")
+    (made,), _ = make(frame, ["transfer"], resamples=1000)
+    for part in (
+        "Table 1",
+        "72 runs",
+        "1 diverged and is left out",
+        "Scale: seeds 50 -> 6.",
+        "seeds drawn again 1,000 times",
+    ):
+        assert part in made.caption
+    assert "none diverged. Scale: full study." in make(results(noise()), ["leaderboard"], resamples=20)[0][0].caption
+
+
+def test_a_table_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(RequestError, match="no table novelty: choose from criteria_against_metrics"):
+        make(results(noise()), ["novelty"])
+
+
+def test_every_table_is_named_after_its_function_and_is_in_the_documentation() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "statistics.md").read_text()
+    for name, table in TABLES.items():
+        assert name == table.name == table.function.__name__
+        assert f"`{name}`" in page, name
+
+
+def test_files_hold_the_same_table_and_its_caption(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"setting": ["β=4"], "n": [3], "value": [0.5]})
+    paths = write(Made(TABLES["transfer"], frame, "50% of β, at 1 → 2"), tmp_path / "new")
+    assert [path.name for path in paths] == ["transfer.md", "transfer.tex", "transfer.parquet"]
+    assert pl.read_parquet(paths[2]).equals(frame)
+    assert pl.read_parquet_metadata(paths[2])["caption"] == "50% of β, at 1 → 2"
+    assert "| β=4 | 3 | 0.500 |" in paths[0].read_text(encoding="utf-8")
+    assert r"\caption{50\% of $\beta$, at 1 $\rightarrow$ 2}" in paths[1].read_text(encoding="ascii")
+
+
+def test_markdown_has_numbers_to_the_right_and_a_dash_for_what_is_not_defined() -> None:
+    frame = pl.DataFrame(
+        {"metric": ["a|b"], "strength": [4.0], "value": [None], "kl": [12345.678]}, schema_overrides={"value": float}
+    )
+    assert markdown(frame, "Said.") == (
+        "| metric | strength | value | kl |\n| --- | --: | --: | --: |\n| a\\|b | 4 | – | 1.235e+04 |\n\nSaid.\n"
+    )
+
+
+def test_latex_is_a_booktabs_table_that_cells_cannot_break() -> None:
+    frame = pl.DataFrame({"dci_x": ["a & b % # $ {c} \\ ~ ^"], "n": [1], "low": [-0.5]})
+    head, *_, last = latex(frame).strip().splitlines()
+    assert (head, last) == (r"\begin{tabular}{lrr}", r"\end{tabular}")
+    assert r"dci\_x & n & low \\" in latex(frame)
+    assert r"a \& b \% \# \$ \{c\} \textbackslash{} \textasciitilde{} \textasciicircum{} & 1 & $-$0.500 \\" in latex(
+        frame
+    )
+    assert latex(frame).count(r"\midrule") == latex(frame).count(r"\toprule") == latex(frame).count(r"\bottomrule") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("β ≥ Ω", r"$\beta$ \texttt{U+2265} $\Omega$"),
+        ("Schölkopf", r"Sch\"{o}lkopf"),
+        ("e\u0301", r"\'{e}"),
+        ("3 × 2 – 1", r"3 $\times$ 2 -- 1"),
+        ("世", r"\texttt{U+4E16}"),
+        ("a < b", "a $<$ b"),
+    ],
+)
+def test_text_beyond_ascii_is_spelt_out(text: str, expected: str) -> None:
+    assert escaped(text) == expected
+    assert escaped(text).isascii()
