@@ -42,8 +42,13 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOBER_CACHE", str(folder))
         yield folder
-    # Some 400 MB; a worker that still needs it renders again.
-    shutil.rmtree(folder, ignore_errors=True)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Removes the cache, some 400 MB, once no worker needs it."""
+    factory = getattr(session.config, "_tmp_path_factory", None)
+    if factory is not None and "PYTEST_XDIST_WORKER" not in os.environ:
+        shutil.rmtree(factory.getbasetemp() / "cache", ignore_errors=True)
 
 
 @pytest.fixture

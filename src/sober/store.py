@@ -151,6 +151,13 @@ class Store:
         kept = {name: kind for name, kind in known.items() if not columns or name in needed}
         return _merged(frames.values(), kept).select(columns or list(known))
 
+    def height(self) -> int:
+        """How many scores there are, rows met twice counted twice: a look at what lies there, not at what it says."""
+        parts = sum(len(self._trusted(path, _keys) or ()) for path in self._parts())
+        if not self._table.exists():
+            return parts
+        return parts + int(_polars().scan_parquet(self._table).select(_polars().len()).collect().item())
+
     def done(self) -> set[Key]:
         """What need not be done again, whoever did it: (run, metric, preset) of every score."""
         done: set[Key] = set()
@@ -438,14 +445,18 @@ def _frame(
 
 
 def _merged(frames: Iterable[polars.DataFrame], types: Mapping[str, str]) -> polars.DataFrame:
-    """One frame, in order, each key once: a number before a null, then the quicker score, whichever came first."""
+    """One frame, in order, each key once, whichever came first.
+
+    Of two a number goes before a null, a judgement among more models before one among fewer, and the quicker score.
+    """
     pl, several = _polars(), list(frames)
     whole = pl.concat([pl.DataFrame(schema=_schema(types)), *several], how="diagonal")
     if len(several) < 2:  # one file by itself is in order
         return whole
     if whole.select(KEY).is_duplicated().any():
         rest = [name for name in OF_SCORE if name not in (*KEY, "value", "seconds")]
-        whole = whole.sort([pl.col("value").is_null(), "seconds", *rest, "value"], nulls_last=True)
+        fewer = -pl.col("settings").str.extract(r'"models": (\d+)').cast(pl.Int64).fill_null(0)
+        whole = whole.sort([pl.col("value").is_null(), fewer, "seconds", *rest, "value"], nulls_last=True)
         whole = whole.unique(KEY, keep="first", maintain_order=True)
     return whole.sort(ORDER, maintain_order=True)  # no ties are left, and this is the faster sort
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import math
@@ -131,7 +132,8 @@ class Run:
 
     def canonical(self) -> dict[str, Any]:
         """The run as plain values, always in the same form: what is stored, and what the identity is a hash of."""
-        return dataclasses.asdict(self)
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {**fields, "hyper": dict(self.hyper), "optimiser": dataclasses.asdict(self.optimiser)}
 
     @staticmethod
     def of(canonical: Mapping[str, Any]) -> Run:
@@ -141,14 +143,15 @@ class Run:
     @property
     def identity(self) -> str:
         """16 hexadecimal digits that name this run everywhere."""
-        return self._digest()[:8].hex()
+        return self._digest[:8].hex()
 
     @property
     def entropy(self) -> tuple[int, int]:
         """64 bits from which all randomness of the run is drawn, as two words: a function of the identity alone."""
-        words = np.frombuffer(self._digest()[:8], dtype=">u4")
+        words = np.frombuffer(self._digest[:8], dtype=">u4")
         return int(words[0]), int(words[1])
 
+    @functools.cached_property
     def _digest(self) -> bytes:
         text = json.dumps(self.canonical(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).digest()

@@ -58,7 +58,13 @@ annealed_vae = Method(
     hyper=(
         Hyper("c_max", 25.0, "capacity at the end, in nats", low=0.0),
         Hyper("gamma", 1000.0, "weight of the distance between KL and capacity", low=0.0),
-        Hyper("iteration_threshold", 100_000.0, "steps over which the capacity rises from 0 to c_max", low=1.0),
+        Hyper(
+            "iteration_threshold",
+            100_000.0,
+            "steps over which the capacity rises from 0 to c_max",
+            low=1.0,
+            with_steps=1,
+        ),
     ),
     init=init_autoencoder,
     update=update,

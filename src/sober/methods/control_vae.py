@@ -72,7 +72,7 @@ control_vae = Method(
         Hyper("beta_max", 100.0, "beta never rises above", low=0.0),
         Hyper("start", 0.5, "the first set point, in nats; from target on, the set point stands still", low=0.0),
         Hyper("rise", 0.15, "nats by which the set point rises", low=0.0),
-        Hyper("rise_every", 5000.0, "steps between two rises", low=1.0),
+        Hyper("rise_every", 5000.0, "steps between two rises", low=1.0, with_steps=1),
     ),
     init=init,
     update=update,

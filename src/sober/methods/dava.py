@@ -228,7 +228,7 @@ dava = Method(
     summary="room in the codes grows while a discriminator of pictures cannot tell freely mixed latents from real ones",
     reference="Estermann & Wattenhofer (2023): DAVA, Disentangling Adversarial Variational Autoencoder",
     hyper=(
-        Hyper("delta_c", 4e-5, "how far the capacity moves in a step, in nats for each latent", low=0.0),
+        Hyper("delta_c", 4e-5, "how far the capacity moves in a step, in nats for each latent", low=0.0, with_steps=-1),
         Hyper("gamma", 500.0, "weight of the distance between KL and capacity, to the fourth power", low=0.0),
         Hyper("encoder_weight", 0.3, "how much the encoder minds the discriminator", low=0.0),
         Hyper("decoder_weight", 0.001, "how much the decoder minds the discriminator", low=0.0),

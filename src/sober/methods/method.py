@@ -60,6 +60,7 @@ class Hyper:
     low: float = -math.inf
     high: float = math.inf
     choices: tuple[str | bool, ...] = ()
+    with_steps: int = 0  # how it goes with the length of training: 1 in proportion, -1 inversely, 0 not at all
 
     @property
     def range(self) -> str:

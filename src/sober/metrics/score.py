@@ -72,7 +72,7 @@ def score(
         raise RequestError(f"repeats must be at least 1, got {repeats}")
     out = Scores()
     out.factors = tuple(factor.name for factor in varying(prepared).about)
-    for metric, wanted, changes in _resolved(metrics, bool(prepared.about)):
+    for metric, wanted, changes in resolved(metrics, bool(prepared.about)):
         started = time.perf_counter()
         settings = metric.configured(preset, changes)
         seeds = range(seed, seed + (repeats if metric.sampled else 1))
@@ -116,7 +116,7 @@ def _check_preset(preset: str) -> None:
         raise RequestError(f"there is no preset {preset!r}: choose one of {listed(known)}")
 
 
-def _resolved(
+def resolved(
     metrics: str | Chosen | None, labelled: bool
 ) -> Iterator[tuple[Metric, set[str] | None, Mapping[str, Setting]]]:
     """Metrics in the registry's order, each with the scores wanted of it (None is all) and changes of its settings."""

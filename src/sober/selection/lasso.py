@@ -21,7 +21,7 @@ from sober.errors import RequestError
 
 FOLDS, STRENGTHS, SMALLEST = 5, 100, 1e-3  # the defaults of LassoCV of scikit-learn
 INDEPENDENT = 1e-10  # what a feature must have beyond the features in use, as a part of its own variance
-LANES = 16  # numbers dealt with in one step, of which rows of the table are a multiple
+LANES = 4  # numbers dealt with in one step, of which the rows of a path are a multiple
 EVENTS = 64  # times that a feature may come or go on a path, for each feature there is; two are usual
 BLOCK = 384  # columns on each side of one product of matrices: large enough to be fast, and 6 MB in 5 folds
 SPARSE = 8  # where fewer than one in so many pairs of a block are wanted, these are multiplied one by one
@@ -47,7 +47,7 @@ class Columns(NamedTuple):
     @staticmethod
     def of(models: Sequence[Float[np.ndarray, "N _"]], folds: int = FOLDS) -> Columns:
         """With one fold there is nothing to choose a strength by: it has to be given."""
-        values = np.concatenate(models, axis=1, dtype=np.float64)
+        values = np.concatenate([model.T for model in models], dtype=np.float64).T  # each column in one stretch
         values -= values.mean(axis=0)
         widths = [model.shape[1] for model in models]
         span = np.concatenate([[0], np.cumsum(widths)])
@@ -79,7 +79,7 @@ class Moments(NamedTuple):
     """What lassos need to know of columns a and b. Both are measured from their means over the rows trained on."""
 
     covariance: Float[np.ndarray, "*M F+1 A B"]  # over the rows outside each fold, and at last over all rows
-    held: Float[np.ndarray, "*M F A B"]  # sums of products over the rows of each fold
+    held: Float[np.ndarray, "*M F A B"]  # means of products over the rows of each fold
 
     @staticmethod
     def of(
@@ -94,7 +94,7 @@ class Moments(NamedTuple):
         outside = rows.sum() - inside
         totals = a[:F, :, None] * b[:F, None, :]  # so that −a / outside and −b / outside are the means to measure from
         covariance = (whole - products - totals / outside) / outside
-        held = products + totals * (2 / outside + inside / outside**2)
+        held = products / inside + totals * (2 / (outside * inside) + 1 / outside**2)
         return Moments(np.concatenate([covariance, whole[None] / rows.sum()]), held)
 
 
@@ -202,8 +202,8 @@ def _compiled() -> Callable[..., Any]:
     from numba.extending import register_jitable  # noqa: PLC0415
 
     options: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz"}}
-    for part in (_start, _next, _turn, _exchange, _choose, _observe, _parabola, _solve):
-        register_jitable(**options)(part)
+    for part in (_largest, _start, _next, _turn, _exchange, _choose, _parabola, _solve):
+        register_jitable(forceinline=True, **options)(part)
     compile_ = functools.partial(numba.njit, nogil=True, **options)
     try:
         return compile_(_regress, cache=True)
@@ -211,18 +211,17 @@ def _compiled() -> Callable[..., Any]:
         return compile_(_regress)
 
 
-class Path(NamedTuple):
-    """Where a path is. Let c = b − Gw be the covariances of the features with what is still to be explained.
-
-    Features in use have c = ± strength, those at rest have w = 0. The table gives, for each feature, the one of w and c
-    that is not known: it is flat + strength · slope. To bring a feature into use, or back to rest, is to exchange its w
-    and c in the equations, which is the same step both ways. The second half of the lanes observes: what depends on w
-    like c does, but is never exchanged, is known all along. Lanes that are not needed stay at 0.
-    """
-
-    table: Float[np.ndarray, "W+2 2L"]  # row j: how all depend on feature j's known one; then flat and slope
-    sign: Float[np.ndarray, " L"]  # of a feature in use, else 0
-    at: Float[np.ndarray, " L"]  # the strength at which each feature comes or goes
+# Where a path is: rows of one array, with a lane for each feature. Let c = b − Gw be the covariances of the features
+# with what is still to be explained. Features in use have c = ± strength, those at rest have w = 0. For each feature,
+# the one of w and c that is not known is flat + strength · slope. The last rows are a table: row j says how all depend
+# on the known one of feature j. To bring a feature into use, or back to rest, is to exchange its w and c in these
+# equations, which is the same step both ways. Lanes that are not needed stay at 0. Of the other rows,
+#   FLOOR  is what a feature must have beyond those in use, to come into use,
+#   AT     the strength at which it comes or goes,
+#   SIGN   that of a feature in use, else 0,
+#   ALONG  how w moves with the strength,
+#   ROW    the row of the table that is exchanged.
+FLOOR, AT, SIGN, ALONG, ROW, FLAT, SLOPE, TABLE = range(8)
 
 
 def _regress(
@@ -237,151 +236,151 @@ def _regress(
     """All lassos of some pairs; `moments` are of their columns, from the columns at `start` on."""
     span, own = columns.span, columns.own
     _, folds, widest, lanes = own.held.shape
-    path = Path(np.zeros((widest + 2, 2 * lanes)), np.zeros(lanes), np.zeros(lanes))
+    path = np.zeros((TABLE + widest, lanes))
     coefficients, chosen = np.zeros((len(pairs), widest, widest)), np.zeros((len(pairs), widest))
     errors, strengths = np.empty(len(grid)), np.empty(len(grid))
     for pair in range(len(pairs)):
-        m, n = pairs[pair]
-        D, x = span[n + 1] - span[n], span[n] - start[1]
+        m, n = pairs[pair, 0], pairs[pair, 1]
+        D, x, gram = span[n + 1] - span[n], span[n] - start[1], own.covariance[n]
         for t in range(span[m + 1] - span[m]):
             y = span[m] - start[0] + t
-            aim = moments.covariance[folds, y, x : x + D]
-            strength = fixed
+            aim = moments.covariance[:, y, x : x + D]
+            strength, largest = fixed, _largest(aim, folds)
             if fixed == 0:
-                strengths[:] = np.abs(aim).max() * grid
-                strength = _choose(path, columns, moments, n, x, y, columns.spread[:, span[m] + t], strengths, errors)
+                for at in range(len(grid)):
+                    strengths[at] = largest * grid[at]
+                held, spread = moments.held[:, y, x : x + D], columns.spread[:, span[m] + t]
+                strength = _choose(path, gram, aim, own.held[n], held, spread, strengths, errors)
             chosen[pair, t] = strength
-            if (1 - strength / np.abs(aim).max()) ** 2 > 2 * slack:  # twice the gap, which is quadratic
-                _solve(path, own.covariance[n, folds], aim, strength, coefficients[pair, t])
+            if (1 - strength / largest) ** 2 > 2 * slack:  # twice the gap, which is quadratic
+                _solve(path, gram, aim, folds, strength, coefficients[pair, t])
     return coefficients, chosen
 
 
-def _start(path: Path, gram: np.ndarray, aim: np.ndarray) -> None:
+def _largest(aim: np.ndarray, fold: int) -> float:
+    """The least strength at which all features are at rest."""
+    largest = 0.0
+    for k in range(aim.shape[1]):
+        largest = max(largest, abs(aim[fold, k]))
+    return largest
+
+
+def _start(path: np.ndarray, gram: np.ndarray, aim: np.ndarray, fold: int) -> None:
     """All features at rest."""
-    table, D = path.table, len(aim)
-    path.sign[:] = 0
-    half = len(path.sign)
-    table[D : D + 2, :half] = 0
+    D = aim.shape[1]
     for j in range(D):
-        for i in range(half):
-            table[j, i] = -gram[j, i]
-        table[D, j] = aim[j]
-
-
-def _next(path: Path, gram: np.ndarray, D: int, now: float) -> tuple[float, int]:
-    """The strength at which a feature comes or goes next, on the way down from `now`, and which; 0 if none does."""
-    table, sign, at = path.table, path.sign, path.at
-    for k in range(len(at)):
-        flat, slope = table[D, k], table[D + 1, k]
-        used = sign[k] != 0
-        side = math.copysign(1.0, sign[k] if used else flat)
-        # In use, w may be on its way to 0. At rest, |c| is below the strength, which may fall faster.
-        closing = side * slope if used else 1.0 - side * slope
-        at[k] = (-side * flat if used else side * flat) / (closing if closing > 0 else np.inf)
-    best, which = 0.0, -1
+        for i in range(path.shape[1]):
+            path[TABLE + j, i] = -gram[fold, j, i]
+    for i in range(path.shape[1]):
+        path[SIGN, i], path[FLAT, i], path[SLOPE, i] = 0.0, 0.0, 0.0
     for k in range(D):
-        # A function of the features in use adds nothing to them.
-        if at[k] > best and (sign[k] != 0 or -table[k, k] > INDEPENDENT * gram[k, k]):
-            best, which = at[k], k
-    return min(best, now), which
+        path[FLAT, k], path[FLOOR, k] = aim[fold, k], INDEPENDENT * gram[fold, k, k]
 
 
-def _turn(path: Path, D: int, lanes: int, k: int) -> None:
-    """Brings feature k into use, or to rest."""
-    table, sign = path.table, path.sign
-    if sign[k] != 0:
-        for i in range(lanes):
-            table[D + 1, i] -= table[k, i] * sign[k]
-        sign[k] = 0.0
-        _exchange(table, D, lanes, k)
-    else:
-        sign[k] = math.copysign(1.0, table[D, k])
-        _exchange(table, D, lanes, k)
-        for i in range(lanes):
-            table[D + 1, i] += table[k, i] * sign[k]
+def _next(path: np.ndarray, D: int, now: float) -> tuple[float, int]:
+    """The strength at which a feature comes or goes next, on the way down from `now`, and which; 0 if none does."""
+    for k in range(path.shape[1]):
+        flat, slope, sign = path[FLAT, k], path[SLOPE, k], path[SIGN, k]
+        # In use, w may be on its way to 0. At rest, |c| is below the strength, which may fall faster.
+        side = math.copysign(1.0, flat) if sign == 0 else -sign
+        closing = (1.0 if sign == 0 else 0.0) - side * slope
+        path[AT, k] = side * flat / (closing if closing > 0 else np.inf)
+    while True:
+        best, left = 0.0, 0
+        for k in range(D):
+            best = max(best, path[AT, k])
+        for k in range(D):  # the first of equals; apart from the maximum, so that neither loop branches
+            left = max(left, D - k if path[AT, k] == best else 0)
+        which = D - left
+        if best == 0:
+            return 0.0, -1
+        if path[SIGN, which] != 0 or -path[TABLE + which, which] > path[FLOOR, which]:
+            return min(best, now), which
+        path[AT, which] = 0.0  # a function of the features in use adds nothing to them
 
 
-def _exchange(table: np.ndarray, D: int, lanes: int, k: int) -> None:
-    pivot = 1 / table[k, k]
-    for j in range(D + 2):
-        if j != k:
-            part = table[j, k] * pivot
-            for i in range(lanes):
-                table[j, i] -= part * table[k, i]
-            table[j, k] = -part
-    for i in range(lanes):
-        table[k, i] *= pivot
-    table[k, k] = pivot
+def _turn(path: np.ndarray, D: int, k: int) -> None:
+    """Brings feature k into use, or to rest. What is exchanged for w is the distance of c from ± strength."""
+    before = path[SIGN, k]
+    after = math.copysign(1.0, path[FLAT, k]) if before == 0 else 0.0
+    path[SLOPE, k] -= after
+    _exchange(path, D, k)
+    path[SLOPE, k] += before
+    path[SIGN, k] = after
+
+
+def _exchange(path: np.ndarray, D: int, k: int) -> None:
+    pivot = 1 / path[TABLE + k, k]
+    for i in range(path.shape[1]):
+        path[ROW, i] = path[TABLE + k, i]
+    for j in range(FLAT, TABLE + D):
+        part = path[j, k] * pivot
+        for i in range(path.shape[1]):
+            path[j, i] -= part * path[ROW, i]
+        path[j, k] = -part
+    for i in range(path.shape[1]):
+        path[TABLE + k, i] = path[ROW, i] * pivot
+    path[TABLE + k, k] = pivot
 
 
 def _choose(
-    path: Path,
-    columns: Columns,
-    moments: Moments,
-    n: int,
-    x: int,
-    y: int,
+    path: np.ndarray,
+    gram: np.ndarray,
+    aim: np.ndarray,
+    test: np.ndarray,
+    held: np.ndarray,
     spread: np.ndarray,
     strengths: np.ndarray,
     errors: np.ndarray,
 ) -> float:
     """Of the strengths, which fall, that with the least mean squared error on held-out rows."""
-    D = columns.span[n + 1] - columns.span[n]
-    errors[:] = 0
+    D, last = aim.shape[1], len(strengths)
+    for at in range(last):
+        errors[at] = 0.0
     for fold in range(len(spread)):
-        gram, aim = columns.own.covariance[n, fold], moments.covariance[fold, y, x : x + D]
-        test, held = columns.own.held[n, fold], moments.held[fold, y, x : x + D]
-        _start(path, gram, aim)
-        _observe(path, test, held)
-        done, now, error, weight = 0, max(strengths[0], np.abs(aim).max()), spread[fold], 1 / columns.rows[fold]
+        _start(path, gram, aim, fold)
+        done, now, error = 0, max(strengths[0], _largest(aim, fold)), spread[fold]
         for _ in range(EVENTS * D):
-            below, which = _next(path, gram, D, now)
-            slope, bend = _parabola(path, D)
-            end = done
-            while end < len(strengths) and strengths[end] >= below:
-                end += 1
-            for at in range(done, end):
-                errors[at] += weight * (error + (strengths[at] - now) * (slope + (strengths[at] + now) * bend))
-            if end == len(strengths):
+            below, which = _next(path, D, now)
+            slope, bend = _parabola(path, test, held, fold, now)
+            while done < last and strengths[done] >= below:
+                step = strengths[done] - now
+                errors[done] += error + step * (slope + step * bend)
+                done += 1
+            if done == last:
                 break
-            error += (below - now) * (slope + (below + now) * bend)
-            _turn(path, D, path.table.shape[1], which)
-            done, now = end, below
+            step = below - now
+            error += step * (slope + step * bend)
+            _turn(path, D, which)
+            now = below
     return strengths[np.argmin(errors)]
 
 
-def _observe(path: Path, test: np.ndarray, held: np.ndarray) -> None:
-    """Puts half the gradient in w of the squared error on held-out rows, test·w − held, into the lanes that observe."""
-    table, D, half = path.table, len(held), len(path.sign)
-    for j in range(D):
-        for i in range(half):
-            table[j, half + i] = test[j, i]
-    table[D : D + 2, half:] = 0
-    for i in range(D):
-        table[D, half + i] = -held[i]
-
-
-def _parabola(path: Path, D: int) -> tuple[float, float]:
-    """The squared error on held-out rows, but for a constant, as slope · strength + bend · strength²."""
-    table, sign, half = path.table, path.sign, len(path.sign)
+def _parabola(path: np.ndarray, test: np.ndarray, held: np.ndarray, fold: int, now: float) -> tuple[float, float]:
+    """How the squared error on held-out rows goes with the strength from `now` on: slope · step + bend · step²."""
+    for k in range(path.shape[1]):
+        path[ALONG, k] = path[SLOPE, k] * path[SIGN, k] ** 2
     slope, bend = 0.0, 0.0
-    for k in range(half):
-        along = table[D + 1, k] if sign[k] != 0 else 0.0
-        slope += along * table[D, half + k]
-        bend += along * table[D + 1, half + k]
+    for j in range(held.shape[1]):
+        if path[SIGN, j] != 0:
+            along, w, bent = path[SLOPE, j], path[FLAT, j] + now * path[SLOPE, j], 0.0
+            for i in range(path.shape[1]):
+                bent += test[fold, j, i] * path[ALONG, i]
+            slope += w * bent - held[fold, j] * along
+            bend += along * bent
     return 2 * slope, bend
 
 
-def _solve(path: Path, gram: np.ndarray, aim: np.ndarray, strength: float, out: np.ndarray) -> None:
+def _solve(path: np.ndarray, gram: np.ndarray, aim: np.ndarray, fold: int, strength: float, out: np.ndarray) -> None:
     """Fills in the coefficients at one strength."""
-    D, now = len(aim), np.inf
-    _start(path, gram, aim)
+    D, now = aim.shape[1], np.inf
+    _start(path, gram, aim, fold)
     for _ in range(EVENTS * D):
-        below, which = _next(path, gram, D, now)
+        below, which = _next(path, D, now)
         if which < 0 or below <= strength:
             break
-        _turn(path, D, len(path.sign), which)
+        _turn(path, D, which)
         now = below
     for k in range(D):
-        if path.sign[k] != 0:
-            out[k] = path.table[D, k] + strength * path.table[D + 1, k]
+        if path[SIGN, k] != 0:
+            out[k] = path[FLAT, k] + strength * path[SLOPE, k]

@@ -76,7 +76,7 @@ def udr(
     width = np.array([used.sum() for used in informative])
     pairs = np.array([(model, other) for model, others in enumerate(partners) for other in others])
     alive = np.flatnonzero((width[pairs] > 0).all(axis=1))
-    latents = [np.asarray(each.mean, np.float64)[:, used] for each, used in zip(drawn, informative, strict=True)]
+    latents = [each.mean.T[used].T for each, used in zip(drawn, informative, strict=True)]
     scores = np.zeros(len(pairs))
     found = np.zeros((0, 0, 0))
     if len(alive):
@@ -150,12 +150,16 @@ def _similarities(
 
 
 def _standardised(x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N D"]:
-    """Mean 0 and variance 1, or 0 where nothing varies."""
-    largest = np.abs(x).max(axis=0, initial=0.0)
-    x = x / np.where(largest > 0, largest, 1.0)  # so that squares of the largest numbers fit
-    x = np.where(np.ptp(x, axis=0) > 0, x - x.mean(axis=0), 0.0)
+    """Mean 0 and variance 1, or 0 where nothing varies. Column by column in memory, as all that follows reads it."""
+    x = np.array(x, np.float64, order="F")
+    low, high = x.min(axis=0), x.max(axis=0)
+    largest = np.maximum(high, -low)
+    x /= np.where(largest > 0, largest, 1.0)  # so that squares of the largest numbers fit
+    x -= x.mean(axis=0)
+    x[:, low == high] = 0.0
     spread = x.std(axis=0)
-    return x / np.where(spread > 0, spread, 1.0)
+    x /= np.where(spread > 0, spread, 1.0)
+    return x
 
 
 def _whole(
@@ -175,7 +179,7 @@ def _whole(
 
 
 def drawn_rows(codes: Sequence[Codes], rows: int, seed: int) -> list[Codes]:
-    """The same rows of all models, in random order; all of them where there are no more."""
+    """The same rows of all models, in random order; all of them where there are no more. Factors are left behind."""
     if len(codes) < 2:
         raise RequestError(f"models are compared with each other: give the codes of at least two, got {len(codes)}")
     count = len(codes[0].mean)
@@ -191,12 +195,14 @@ def drawn_rows(codes: Sequence[Codes], rows: int, seed: int) -> list[Codes]:
     if count < 10:
         raise RequestError(f"models are compared on the pictures they encode: give at least 10, got {count}")
     order = np.random.default_rng(seed).permutation(count)[:rows]
+    none = np.zeros((len(order), 0), int)
     return [
-        dataclasses.replace(
-            each,
-            mean=each.mean[order],
-            logvar=None if each.logvar is None else each.logvar[order],
-            factors=each.factors[order],
+        Codes(
+            each.mean.take(order, axis=0),
+            None if each.logvar is None else each.logvar.take(order, axis=0),
+            none,
+            (),
+            each.flags,
         )
         for each in codes
     ]

@@ -90,7 +90,9 @@ def as_runs(data: pl.DataFrame | Runs) -> Runs:
         raise RequestError(
             f"the results have no {'column ' + listed(lacking) if lacking else 'rows'}: nothing to tabulate"
         )
-    data = data.with_columns(name=_name(data), finite=pl.col("value").is_finite().fill_null(True))
+    data = data.with_columns(
+        name=_name(data), finite=pl.col("value").is_finite().fill_null(True), setting=_in_short(data)
+    )
     about = _about(data)
     names = data["name"].unique().sort().to_list()
     places = [
@@ -112,6 +114,16 @@ def as_runs(data: pl.DataFrame | Runs) -> Runs:
         flagged=flagged,
         scales=tuple(data["scale"].fill_null("").unique().sort()),
     )
+
+
+def _in_short(data: pl.DataFrame) -> pl.Expr:
+    """The setting without what all settings share, such as the number of steps."""
+    import polars as pl  # noqa: PLC0415
+
+    words = [text.split(" ") for text in data["setting"].unique().to_list()]
+    shared = set.intersection(*(set(each[1:]) for each in words)) if len(words) > 1 else set()
+    short = {" ".join(each): " ".join([each[0], *(word for word in each[1:] if word not in shared)]) for each in words}
+    return pl.col("setting").replace_strict(short, return_dtype=pl.String)
 
 
 def _name(data: pl.DataFrame) -> pl.Expr:

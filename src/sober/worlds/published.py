@@ -130,6 +130,12 @@ class Published(Stored):
             warnings.warn(f"{about} or what it describes is damaged ({brief(error)}): made again", stacklevel=2)
             return None
 
+    def absent(self) -> str | None:
+        try:
+            return None if self.kept() is not None or self.paths(fetch=False) else ""
+        except RequestError as error:
+            return brief(error)
+
     def paths(self, *, fetch: bool = True) -> tuple[Path, ...]:
         """Where the published files lie; those that are missing are downloaded, unless `fetch` is off."""
         return tuple(self._path(source, fetch) for source in self.sources)

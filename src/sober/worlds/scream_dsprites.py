@@ -54,6 +54,11 @@ class ScreamDSprites(Grid):
         of_sprites = self.sprites.label.removeprefix(self.sprites.name)
         return f"{self.name}{of_sprites}:{hashlib.sha256(self.painting.data).hexdigest()[:16]}"
 
+    def absent(self) -> str | None:
+        if self.image is not None or (cache_dir() / FILENAME).exists():
+            return None
+        return f"{self.name} needs a picture of Munch's The Scream, which is downloaded on first use"
+
     def make_data(self) -> tuple[Any, UInt8[np.ndarray, "height width 3"]]:
         return self.sprites.data, self.painting
 

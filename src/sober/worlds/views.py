@@ -53,6 +53,9 @@ class View(World):
     def spec(self) -> str:
         return f"{self.base.spec} | {self.text}"
 
+    def absent(self) -> str | None:
+        return self.base.absent()
+
     def make_data(self) -> Any:
         return None if self.which is None else self.which, self.base.data
 

@@ -99,6 +99,10 @@ class World(abc.ABC):
         """Data on the device with at least these pictures, and where in it they are."""
         return self.data, index
 
+    def absent(self) -> str | None:
+        """Why its pictures are not here yet, without fetching anything; None where they are, or can be drawn."""
+        return None
+
     @property
     def example(self) -> Any:
         """Data of the form that `pixels` takes, for programs that only need to know its form."""
