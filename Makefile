@@ -4,9 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint docs bench clean
 
-demo: $(STAMP)  ## train a small family, print its models, draw its traversals
+demo: $(STAMP)  ## a small study end to end, and its report
 	$(BIN)/sober demo --out demo
 
 test: lint  ## style, types, and every test
@@ -16,6 +16,9 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: $(STAMP)  ## the documentation, as a static site in site/
+	$(BIN)/mkdocs build --strict --quiet
 
 bench: $(STAMP)  ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/train.py
@@ -27,4 +30,4 @@ $(STAMP): pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) demo site .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -27,7 +27,10 @@ study = Study(
             seeds=50,
         )
     ],
-    criteria={"elbo": {}, "reconstruction": {}, "kl": {}, "total_correlation": {}, "udr": {"partners": 50}},
+    criteria={
+        **{"elbo": {}, "reconstruction": {}, "kl": {}, "total_correlation": {}},  # as in the paper
+        **{"udr": {"partners": 50}, "pipe": {"steps": 4_000, "rate": 2.5e-4}},  # what came after it
+    },
     scales={
         "small": Scale(seeds=5, steps=15_000, worlds=["dsprites"], learning_rate=5e-4),
         "drawn": Scale(seeds=5, steps=30_000, worlds=["dsprites", "color_dsprites", "noisy_dsprites"]),

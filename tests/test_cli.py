@@ -102,13 +102,42 @@ def test_a_method_without_reconstructions_is_listed(tmp_path, capsys):
     assert "loss" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", [[], *[[name] for name in app if not name.startswith("-")]])
+COMMANDS = [[name] for name in app if not name.startswith("-")]
+STUDY_COMMANDS = [["study", name] for name in app["study"] if not name.startswith("-")]
+
+
+@pytest.mark.parametrize("command", [[], *COMMANDS, *STUDY_COMMANDS], ids=" ".join)
 def test_help_has_an_example(capsys, command):
     assert run(*command, "--help") == 0
     out = capsys.readouterr().out
     assert "Usage: sober" in out
     if command:
-        assert f"sober {command[0]}" in out.split("Usage")[1].split("\n", 1)[1], "an example beside the usage line"
+        below = out.split("Usage")[1].split("\n", 1)[1]
+        assert f"sober {' '.join(command)}" in " ".join(below.split()), "an example beside the usage line"
+
+
+def test_a_study_from_plan_to_tables(tmp_path, capsys):
+    file, out = tmp_path / "mine.py", tmp_path / "out"
+    file.write_text(
+        "from sober import Adam\nfrom sober.study import Product, Study\n"
+        "methods = {'beta_vae': {'beta': [1.0, 4.0]}, 'vae': {}}\n"
+        "product = Product(['blocks'], methods, seeds=2, steps=20, latents=3, batch=16, optimiser=Adam(1e-3))\n"
+        "study = Study('mine', 'Mine', 'none', [product], metrics=['mig', 'sap'], criteria={'udr': {}})\n"
+    )
+    assert run("study", "plan", file) == 0
+    assert "mine: 6 runs in 2 cohorts" in capsys.readouterr().out
+    assert not out.exists()
+    assert run("study", "run", file, "--out", out) == 0
+    assert "report.html" in " ".join(capsys.readouterr().out.split()).replace(" ", "")
+    assert (out / "report.html").read_text().startswith("<!doctype html>")
+    assert run("study", "status", out) == 0
+    assert "6 of 6 runs trained" in capsys.readouterr().out
+    assert run("study", "tables", out, "--resamples", 20) == 0
+    assert "transfer: needs at least two worlds" in " ".join(capsys.readouterr().out.split())
+    assert (out / "tables" / "leaderboard.tex").exists()
+    assert run("report", out, "--out", tmp_path / "again.html") == 0
+    assert run("study", "list") == 0
+    assert "14,400 runs" in capsys.readouterr().out
 
 
 def test_a_warning_is_one_line_without_code(tmp_path, capsys):

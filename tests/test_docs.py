@@ -1,4 +1,4 @@
-"""Documentation: a page for all there is, and no link that leads nowhere."""
+"""Documentation: what each page must show, and no link that leads nowhere; that it runs is in test_site.py."""
 
 from __future__ import annotations
 
@@ -17,10 +17,8 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_every_method_has_a_page_with_its_hyperparameters_and_a_picture(name: str) -> None:
+def test_every_method_has_a_page_with_a_picture_and_its_paper(name: str) -> None:
     page = (ROOT / "docs" / "methods" / f"{name}.md").read_text()
-    for hyper in METHODS[name].hyper:
-        assert f"`{hyper.name}`" in page, hyper.name
     assert "../pictures/" in page
     assert "```bibtex" in page
     assert f"({name}.md)" in (ROOT / "docs" / "methods" / "index.md").read_text()

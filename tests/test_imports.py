@@ -33,7 +33,7 @@ ORDER = [
     ("tables",),
     ("pictures", "report"),
     ("study", "fit", "tune"),
-    ("demo", "console"),
+    ("console",),
     ("cli",),
 ]
 LINE = {part: line for line, parts in enumerate(ORDER) for part in parts}
@@ -142,7 +142,7 @@ def test_imports_follow_the_flow() -> None:
         ("sober.worlds.blocks", "from sober import types", "the root"),
         ("sober.worlds.blocks", "from sober.novelty import x", "give 'novelty' one in ORDER"),
         ("sober.novelty", "", "give 'novelty' one in ORDER"),
-        ("sober.cli", "from sober.demo import demo\nimport sober", "the root"),
+        ("sober.cli", "from sober.console import bar\nimport sober", "the root"),
     ],
 )
 def test_an_import_against_the_flow_is_found(module: str, source: str, says: str) -> None:
@@ -169,7 +169,8 @@ def test_an_import_along_the_flow_is_not_found(module: str, is_package: bool, so
 
 
 def test_what_training_needs_imports_on_a_training_machine(start: Callable) -> None:
-    code = TRAINING_MACHINE + "import sober.worlds, sober.nets, sober.methods, sober.train, sober.encode\n"
+    needed = "sober.worlds, sober.nets, sober.methods, sober.train, sober.encode, sober.study"
+    code = TRAINING_MACHINE + f"import {needed}\n"
     process = start(code, ",".join(ALLOWED))
     assert process.communicate(timeout=60)[0] == ""
     assert process.returncode == 0

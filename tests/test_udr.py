@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Lasso
 
+import sober
 from golden import Golden
 from sober.errors import RequestError
 from sober.selection.udr import UDR, all_to_all, pair_score, same_settings, udr
@@ -178,3 +179,33 @@ def test_the_reference_preset_gives_the_independent_numbers(shared: Path, name: 
         expected = np.array(entry["pairwise_disentanglement_scores"])
         for i, j, score in found.pairs:
             assert score == pytest.approx(float(expected[j, i].item()), abs=1e-6)
+
+
+def test_plain_arrays_are_enough() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.normal(size=(500, 4))
+    copies = [truth[:, rng.permutation(4)] * rng.choice([-1, 1], 4) for _ in range(3)]
+    noise = [rng.normal(size=(500, 4)) for _ in range(3)]
+    apart = sober.udr([*copies, *noise], groups=["good"] * 3 + ["bad"] * 3)
+    assert apart[:3].min() > 0.99
+    assert apart[3:].max() < 0.2
+    together = sober.udr(np.stack([*copies, copies[0], *noise[:2]]), similarity="spearman")
+    assert together[:4].min() > 2 * together[4:].max()
+    silent = sober.udr(copies, kl=[np.array([1.0, 1.0, 0.0, 1.0])] * 3)
+    assert silent.shape == (3,)
+    assert not np.array_equal(silent, sober.udr(copies))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"codes": np.zeros((3, 20))}, "one array for each model"),
+        ({"codes": np.zeros((3, 20, 2)), "kl": np.ones((3, 3))}, "a number for each latent"),
+        ({"codes": np.zeros((3, 20, 2)), "groups": [1, 2]}, "the setting of each of 3 models, got 2"),
+        ({"codes": np.zeros((3, 20, 2)), "groups": [1, 1, 2]}, "model 2 has no other in its group"),
+        ({"codes": np.zeros((1, 20, 2))}, "at least two, got 1"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(arguments: dict, message: str) -> None:
+    with pytest.raises(RequestError, match=message):
+        sober.udr(**arguments)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
-from sober import methods, metrics, nets, selection, worlds
+from sober import methods, metrics, nets, selection, study, worlds
 from sober.encode import encode
 from sober.errors import RequestError
 from sober.family import Family, grid
 from sober.fit import Fit, fit
 from sober.metrics import Scores, score
 from sober.model import Model, load
+from sober.selection.udr import udr_of_arrays as udr
+from sober.study import Study
 from sober.train import train
+from sober.tune import tune
 from sober.types import Adam, Codes, Factor, Run, Score
 from sober.worlds import World, world
 
@@ -31,6 +34,7 @@ __all__ = [
     "Run",
     "Score",
     "Scores",
+    "Study",
     "World",
     "encode",
     "fit",
@@ -41,7 +45,10 @@ __all__ = [
     "nets",
     "score",
     "selection",
+    "study",
     "train",
+    "tune",
+    "udr",
     "world",
     "worlds",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
+import shlex
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -19,19 +20,23 @@ from rich.table import Table
 
 from sober.console import (
     bar,
+    board_table,
     console,
     counting,
     errors,
     family_scores_table,
+    frame_table,
     latents_table,
     method_card,
     models_table,
+    plan_table,
     ranking_table,
+    rows_table,
     scores_table,
     settings_table,
+    status_table,
     worlds_table,
 )
-from sober.demo import demo as run_demo
 from sober.encode import codes_path, encode
 from sober.errors import RequestError, counted, listed
 from sober.family import Family, grid
@@ -39,14 +44,32 @@ from sober.files import read_npz
 from sober.fit import CRITERIA as FIT_CRITERIA
 from sober.fit import METHODS as FIT_METHODS
 from sober.fit import MINUTES, fit
+from sober.fit import pictures as pictures_world
 from sober.methods import METHODS, find_method
 from sober.metrics import FLAGS, METRICS, Scores, score, score_many
+from sober.model import load
 from sober.nets import NETS
 from sober.pictures import contact_sheet, traversals
+from sober.report.explorer import explore
+from sober.report.findings import findings
+from sober.report.report import report
 from sober.selection import CRITERIA, rank
 from sober.selection.criterion import PICTURES, UNFIT
+from sober.store import Store
+from sober.study import find_study, plan, shipped, status
+from sober.study import run as run_study
+from sober.study.plan import TOGETHER
+from sober.study.run import Engine
+from sober.study.study import hours
+from sober.tables import as_runs
+from sober.tables import make as make_tables
+from sober.tables import write as write_table
 from sober.train import Stopped, train
-from sober.types import Adam, Precision, Run, Setting, written
+from sober.tune import SEEDS as TUNED_SEEDS
+from sober.tune import TOGETHER as TUNED_TOGETHER
+from sober.tune import parse_space, tune
+from sober.tune import rows as tuned_rows
+from sober.types import Adam, Precision, Run, Setting, read_setting, written
 from sober.worlds import WORLDS, world
 
 app = App(
@@ -63,19 +86,16 @@ _OUT = Parameter(help="Folder for the family: new, or one to go on with.")
 
 @app.command(name="demo")
 def demo_command(*, out: Path = Path("demo")) -> None:
-    """Train a small family on a small world, list its models and draw what their latents do.
+    """Run a small study end to end: train, score, choose without labels, and write the report. Minutes on a CPU.
 
     Example: `sober demo --out demo`
 
     Parameters
     ----------
     out
-        Folder for the models and the picture.
+        Folder for the models, the scores and the report.
     """
-    with bar() as watcher:
-        family, picture = run_demo(out, watcher)
-    console.print(models_table(family))
-    console.print(f"\nfour models that differ in their seed alone: [bold]{picture}[/]")
+    _study("demo", out)
 
 
 @app.command
@@ -465,6 +485,275 @@ def fit_command(
     console.print(f'[dim]python -c "import sober; print(sober.load({str(out)!r}).run)"[/]')
 
 
+@app.command(name="tune")
+def tune_command(
+    world_spec: Annotated[str, Parameter(name="WORLD", help="A world, or a folder or zip archive of pictures.")],
+    space: Annotated[
+        list[str], Parameter(name="RANGE", help="What to search: beta=1..16, beta=1..16:log, gamma=1,10.")
+    ],
+    /,
+    *,
+    out: Path,
+    method: str = "beta_vae",
+    trials: int = 24,
+    steps: int = 5_000,
+    together: int = TUNED_TOGETHER,
+    seeds: int = TUNED_SEEDS,
+    criterion: str = "udr",
+    set_: Annotated[list[str] | None, Parameter(name="--set", negative=())] = None,
+    informative: int = 1,
+    latents: int = 10,
+    nets: str | None = None,
+    learning_rate: float = 1e-4,
+    seed: int = 0,
+) -> None:
+    """Search hyperparameters without labels: Optuna proposes, families train, a criterion judges.
+
+    Ctrl-C stops at a checkpoint; the same command goes on where it stopped, or further with more --trials.
+
+    Example: `sober tune blocks beta=0.25..16:log --informative 4 --latents 6 --learning-rate 1e-3 --out runs/tuned`
+
+    Parameters
+    ----------
+    out
+        Folder for the search: new, or one to go on with.
+    method
+        A training method, as `sober methods` lists them.
+    trials
+        How many settings to try.
+    steps
+        Optimiser steps of each model.
+    together
+        How many settings train at once.
+    seeds
+        How many seeds for each setting; its value is their median.
+    criterion
+        What to search by, as `sober criteria` lists them.
+    set_
+        Settings of the criterion, as in similarity=spearman; may be given more than once.
+    informative
+        How many informative latents a model must have: most criteria are pleased by models that give latents up.
+    latents
+        How many latents each model has.
+    nets
+        Which nets; by default those that suit the picture's size.
+    learning_rate
+        Of Adam.
+    seed
+        Of the search.
+    """
+    settings = {name: value for name, (value,) in parse_sweep(set_ or [], several=False).items()}
+    with bar() as watcher:
+        found = tune(
+            pictures_world(world_spec),
+            method,
+            parse_space(space),
+            out=out,
+            trials=trials,
+            steps=steps,
+            together=together,
+            seeds=seeds,
+            criterion=criterion,
+            settings=settings,
+            informative=informative,
+            latents=latents,
+            nets=nets,
+            optimiser=Adam(learning_rate),
+            seed=seed,
+            watcher=watcher,
+            progress=watcher.counting("judging"),
+        )
+    console.print(rows_table(tuned_rows(found)), "")
+    for sentence in found.sentences():
+        console.print(sentence)
+
+
+study_app = App(
+    name="study",
+    help="""Plan a study, run it here or on a cluster, see where it stands, and make its tables.
+
+    Examples: `sober study plan sober_look` · `sober study run demo --out runs/demo` · `sober study status runs/demo`
+    """,
+)
+app.command(study_app)
+
+_STUDY = Parameter(name="STUDY", help="A study that comes with Sober, or a Python file that defines one.")
+_STORE = Parameter(name="DIR", help="A study's folder.")
+
+
+@study_app.command(name="list")
+def study_list() -> None:
+    """List the studies that come with Sober.
+
+    Example: `sober study list`
+    """
+    for name in shipped():
+        study, _ = find_study(name)
+        runs = len(plan(study).runs)
+        console.print(f"[bold]{name}[/]  {study.title} [dim]({counted(runs, 'run')})[/]")
+        _indented(f"[dim]{study.paper}; scales: {listed(study.scales) or 'none'}[/]")
+
+
+@study_app.command(name="plan")
+def study_plan(study: Annotated[str, _STUDY], /, *, scale: str | None = None, together: int = TOGETHER) -> None:
+    """Print what a study will do, and what that costs; run nothing.
+
+    Examples: `sober study plan sober_look` · `sober study plan sober_look --scale small` · `sober study plan mine.py`
+
+    Parameters
+    ----------
+    scale
+        One of the study's scales: fewer seeds or steps.
+    together
+        How many models train at once, at most.
+    """
+    found, _ = find_study(study)
+    planned = plan(found.scaled(scale), together)
+    console.print(plan_table(planned))
+    estimate = planned.estimate()
+    where = "two CPU cores" if estimate.device == "cpu" else "one H200"
+    size = f"{estimate.bytes / 2**30:.1f} GiB" if estimate.bytes > 2**30 else f"{estimate.bytes / 2**20:.0f} MiB"
+    console.print(f"\nabout [bold]{hours(estimate.seconds)}[/] on {where} and [bold]{size}[/] of disk")
+    if planned.study.scale:
+        console.print(f"[yellow]scale: {planned.study.scale}[/]")
+    for spec, why in planned.missing.items():
+        console.print(f"[yellow]{spec} is not here: {why}[/]", soft_wrap=True)
+
+
+@study_app.command(name="run")
+def study_run(
+    study: Annotated[str, _STUDY],
+    /,
+    *,
+    out: Path,
+    scale: str | None = None,
+    engine: Engine = "local",
+    workers: int = 1,
+    together: int = TOGETHER,
+    address: str | None = None,
+) -> None:
+    """Run a study: train, score, judge without labels, and write the report. The same command goes on after a stop.
+
+    Several processes, on one machine or on many that share the folder, may run the same command at once.
+
+    Examples:
+
+    `sober study run demo --out runs/demo`
+
+    `sober study run sober_look --scale small --out runs/sober_look`
+
+    `sober study run mine.py --out runs/mine --engine ray --address auto`
+
+    Parameters
+    ----------
+    out
+        Folder for the results: new, or one to go on with.
+    scale
+        One of the study's scales: fewer seeds or steps.
+    engine
+        local: this machine; ray: a Ray cluster whose machines share the folder.
+    workers
+        How many processes on this machine.
+    together
+        How many models train at once, at most.
+    address
+        Of the Ray cluster, as `ray status` knows it; a new one on this machine without it.
+    """
+    _study(study, out, scale=scale, engine=engine, workers=workers, together=together, address=address)
+
+
+def _study(name: str, out: Path, **settings: Any) -> None:
+    """Runs a study and says what was found: a table, three sentences, and where the report is."""
+    command = shlex.join(["sober", *sys.argv[1:]])
+    with bar() as watcher:
+        store, failed = run_study(name, out, command=command, watcher=watcher, **settings)
+    table = store.table()
+    if table.is_empty():
+        raise RequestError(f"{out}: nothing could be trained: see 'sober study status {out}'")
+    runs = as_runs(table)
+    console.print("", board_table(runs), "")
+    for number, sentence in enumerate(findings(runs)[:3], start=1):
+        console.print(f"[bold cyan]{number}[/]  {sentence}")
+    for failure in failed:
+        console.print(f"[red]{failure.task} failed twice: {failure.error}[/]", soft_wrap=True)
+    console.print(f"\nthe report, to open in a browser: [bold]{report(store.folder)}[/]", soft_wrap=True)
+
+
+@study_app.command(name="status")
+def study_status(folder: Annotated[Path, _STORE], /) -> None:
+    """Show what of a study is done, running and failed, and how long the rest may take.
+
+    Example: `sober study status runs/sober_look`
+    """
+    console.print(status_table(status(folder)))
+
+
+@study_app.command(name="tables")
+def study_tables(
+    folder: Annotated[Path, _STORE], /, *, names: str | None = None, out: Path | None = None, resamples: int = 500
+) -> None:
+    """Print the papers' tables that a study's results allow, and write them as parquet, Markdown and LaTeX.
+
+    Examples: `sober study tables runs/sober_look` · `sober study tables runs/demo --names leaderboard,transfer`
+
+    Parameters
+    ----------
+    names
+        Which tables, separated by commas; all that can be made by default.
+    out
+        Folder for the files; DIR/tables by default.
+    resamples
+        Of the bootstrap intervals.
+    """
+    made, lacking = make_tables(Store.open(folder).table(), names.split(",") if names else None, resamples=resamples)
+    for each in made:
+        write_table(each, out or folder / "tables")
+        console.print(frame_table(each.frame, each.table.title), f"[dim]{each.caption}[/]\n")
+    for name, why in lacking.items():
+        console.print(f"[dim]{name}: {why}[/]")
+    if made:
+        console.print(f"wrote {counted(len(made), 'table')} to [bold]{out or folder / 'tables'}[/]")
+
+
+@app.command(name="report")
+def report_command(folder: Annotated[Path, _STORE], /, *, out: Path | None = None, figures: Path | None = None) -> None:
+    """Write a study's report: one HTML file that opens anywhere, without a network.
+
+    Examples: `sober report runs/demo` · `sober report runs/demo --out demo.html --figures figures/`
+
+    Parameters
+    ----------
+    out
+        Where to write it; DIR/report.html by default.
+    figures
+        A folder for the figures as PDF and SVG.
+    """
+    console.print(f"wrote [bold]{report(folder, out, figures)}[/]")
+
+
+@app.command(name="explore")
+def explore_command(
+    model: Annotated[Path, Parameter(name="MODEL", help="A model's file, or the folder of a fit.")],
+    pictures: Annotated[str, Parameter(name="PICTURES", help="A folder of pictures, or a world, to start from.")],
+    /,
+    *,
+    out: Path = Path("explorer.html"),
+    seed: int = 0,
+) -> None:
+    """Write a page on which sliders move a model's latents and the picture follows, drawn by the model's own decoder.
+
+    Examples: `sober explore fitted/ photos/` · `sober explore runs/blocks/models/3f2a91c0.safetensors blocks`
+
+    Parameters
+    ----------
+    out
+        Where to write the page.
+    seed
+        Of the pictures to start from.
+    """
+    console.print(f"wrote [bold]{explore(load(model), pictures_world(pictures), out, seed=seed)}[/]")
+
+
 def _indented(text: str) -> None:
     console.print(Padding(text, (0, 0, 0, 4)))
 
@@ -527,19 +816,10 @@ def parse_sweep(texts: Sequence[str], *, several: bool = True) -> dict[str, list
             raise RequestError(f"--set {text} is not of the form NAME=VALUE,VALUE,…")
         if name in sweep:
             raise RequestError(f"--set names {name!r} twice: write {name}=VALUE,VALUE")
-        sweep[name] = [_value(value) for value in values.split(",")]
+        sweep[name] = [read_setting(value) for value in values.split(",")]
         if not several and len(sweep[name]) > 1:
             raise RequestError(f"--set {text}: give {name!r} one value")
     return sweep
-
-
-def _value(text: str) -> Setting:
-    if text in ("true", "false"):
-        return text == "true"
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def _run_named(family: Family, name: str) -> Run:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
@@ -31,12 +32,20 @@ from sober.metrics import METRICS, Scores
 from sober.model import latent_kl
 from sober.pictures import INFORMATIVE
 from sober.selection import Ranking
+from sober.study import Plan, Status
+from sober.study.plan import counts
+from sober.tables import Runs
 from sober.train import Progress as TrainingProgress
 from sober.types import written
 from sober.worlds import World
 from sober.worlds.stored import Stored
 
+if TYPE_CHECKING:
+    from polars import DataFrame
+
 FACTORS_SHOWN = 8  # of a world in the list
+
+_TITLED: dict[str, Any] = {"title_justify": "left", "title_style": "bold", "box": None, "header_style": "dim"}
 
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
@@ -241,6 +250,91 @@ def _ranked(title: str, what: str, ranking: Ranking) -> Table:
     for criterion in ranking.criteria:
         table.add_column(f"{criterion.name} {'↑' if criterion.better == 'higher' else '↓'}", justify="right")
     return table
+
+
+def plan_table(planned: Plan) -> Group:
+    """Runs of each method on each world."""
+    methods = list(dict.fromkeys(cohort.runs[0].method for cohort in planned.cohorts))
+    runs, cohorts = counted(len(planned.runs), "run"), counted(len(planned.cohorts), "cohort")
+    title = Text(f"{planned.study.name}: {runs} in {cohorts}", style="bold")  # a table's own is cut to its width
+    table = Table(box=None, header_style="dim")
+    table.add_column("world", style="cyan", no_wrap=True)
+    for name in (*methods, "all"):
+        table.add_column(name, justify="right")
+    for spec, of in counts(planned).items():
+        table.add_row(spec, *(str(of.get(method, "")) for method in methods), f"{sum(of.values()):,}")
+    return Group(title, table)
+
+
+def status_table(status: Status) -> Group:
+    """What is done, running and failed."""
+    title = Text(f"{status.name}: {status.trained:,} of {counted(status.runs, 'run')} trained", style="bold")
+    table = Table(box=None, header_style="dim")
+    table.add_column("world", style="cyan", no_wrap=True)
+    table.add_column("trained", justify="right")
+    table.add_column("of", justify="right")
+    for spec, (trained, total) in status.by_world.items():
+        table.add_row(spec, f"{trained:,}", f"{total:,}")
+    below: list[Table | Text] = [Text(f"{status.rows:,} scores in the store")]
+    if status.scale:
+        below.append(Text(f"scale: {status.scale}", style="yellow"))
+    notes = {note["task"]: note for note in status.running}
+    for holder in status.claimed:
+        note = notes.get(holder.name)
+        what = f"{note['what']} {note['done'] / max(note['total'], 1):.0%}" if note else "at work"
+        below.append(Text(f"{holder.name}: {what}, by process {holder.pid} on {holder.host}", style="cyan"))
+    if (left := status.seconds_left) is not None:
+        below.append(Text(f"about {datetime.timedelta(seconds=round(left))} of training left at this pace"))
+    below += [Text(f"{spec} is not here: {why}", style="yellow") for spec, why in status.missing.items()]
+    for failure in status.failed:
+        of = counted(len(failure.runs), "run")
+        below.append(Text(f"{failure.task} ({of}) failed {failure.tries} times: {failure.error}", style="red"))
+    return Group(title, table, Text(""), *below)
+
+
+def frame_table(frame: DataFrame, title: str, most: int = 40) -> Table:
+    """A table of results, its first rows."""
+    table = Table(title=title, **_TITLED)
+    for name, kind in frame.schema.items():
+        table.add_column(name, justify="right" if kind.is_numeric() else "left", overflow="fold")
+    for row in frame.head(most).iter_rows():
+        table.add_row(
+            *("" if cell is None else f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in row)
+        )
+    if len(frame) > most:
+        table.caption = f"and {len(frame) - most:,} more rows"
+    return table
+
+
+def rows_table(rows: Sequence[Mapping[str, str]]) -> Table:
+    """Rows that are already text, each key a column."""
+    table = Table(box=None, header_style="dim")
+    for name in rows[0] if rows else ():
+        table.add_column(name, justify="right", overflow="fold")
+    for row in rows:
+        table.add_row(*row.values())
+    return table
+
+
+def board_table(runs: Runs, most: int = 12) -> Group:
+    """Settings in rows, the median of each main score over seeds in columns; those first that no label chose."""
+    shown = [name for name in ("udr", "pipe", "mig", "dci_disentanglement", "factor_vae", "sap") if name in runs.names]
+    sound = runs.sound()
+    rows = []
+    for world, setting in dict.fromkeys(zip(sound.about["world"], sound.about["setting"], strict=True)):
+        at = ((sound.about["world"] == world) & (sound.about["setting"] == setting)).to_numpy()
+        rows.append((world, setting, int(at.sum()), np.ma.median(sound.columns(shown)[at], axis=0)))
+    rows.sort(key=lambda row: -float(np.ma.filled(row[3][:1], -np.inf)[0]) if shown else 0.0)
+    table = Table(box=None, header_style="dim")
+    table.add_column("world", style="dim")
+    table.add_column("setting", style="cyan", no_wrap=True)
+    for name in ("seeds", *shown):
+        table.add_column(name.replace("_", " "), justify="right")
+    for world, setting, seeds, medians in rows[:most]:
+        cells = ("-" if value is np.ma.masked else f"{value:.2f}" for value in medians)
+        table.add_row(world, setting, str(seeds), *cells)
+    more = [Text(f"and {len(rows) - most} more settings, in the report", style="dim")] if len(rows) > most else []
+    return Group(Text("medians over seeds", style="bold"), table, *more)
 
 
 def _last(curve: Float[np.ndarray, " T"] | None) -> str:

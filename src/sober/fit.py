@@ -8,6 +8,8 @@ encoder.onnx, decoder.onnx   the same for ONNX Runtime, where the package onnx i
 codes.parquet                mean and log-variance of each latent for each picture
 ranking.json                 every model and setting with its scores, and how sure the ranking is
 traversals.png               what each latent of the best models does
+results/                     the same results as a store, which any report or table can be made of
+report.html                  all of it, to look at
 """
 
 from __future__ import annotations
@@ -37,8 +39,9 @@ from sober.interop import onnx
 from sober.methods import find_method
 from sober.model import Model, latent_kl, load
 from sober.selection import Ranking, find_criterion, rank
+from sober.store import Store
 from sober.train import Feed, Watcher, train
-from sober.types import Adam, Run, Setting
+from sober.types import Adam, Run, Score, Setting
 from sober.worlds import World, from_array, world
 
 METHODS = ("dava", "beta_tcvae", "beta_vae")
@@ -46,6 +49,7 @@ CRITERIA = ("udr", "pipe")  # the pair that did best where it could be checked: 
 MINUTES = 10.0
 SHARE = 0.6  # of the time, for training; the rest is for judging, encoding and drawing
 SEEDS, MOST_SEEDS = 3, 10
+SHOWN = 3  # models in the report with all their latents
 SMALL = 32  # pixels: pictures below this side are small, and learn faster
 FORMAT = 1
 
@@ -70,6 +74,11 @@ class Fit:
     family: Family
     ranking: Ranking
     best: Model
+
+    @property
+    def report(self) -> Path:
+        """One HTML file with all of it."""
+        return self.folder / "report.html"
 
     def encode(self, images: np.ndarray) -> tuple[Float[np.ndarray, "N D"], Float[np.ndarray, "N D"]]:
         """Mean and log-variance of the best model's codes of pictures: bytes 0 to 255, or floats 0 to 1."""
@@ -285,9 +294,35 @@ def _write(folder: Path, family: Family, ranking: Ranking, seed: int) -> None:
         onnx.export(model, folder)
     write_json(folder / "ranking.json", ranking.plain())
     write_json(folder / "model.json", _described(model, family, ranking, latent_kl(codes.mean, codes.logvar)))
-    traversals(
-        [family.model(each.run) for each in ranking.models[:4]], family.world, folder / "traversals.png", seed=seed
-    )
+    best_four = [family.model(each.run) for each in ranking.models[:4]]
+    traversals(best_four, family.world, folder / "traversals.png", seed=seed)
+    _report(folder, family, ranking)
+
+
+def _report(folder: Path, family: Family, ranking: Ranking) -> None:
+    """The ranking as a store, what the report shows of the best models, and the report."""
+    from sober.report.report import report  # noqa: PLC0415 -- draws, and so takes long to import
+    from sober.report.showcase import about_shown, save_showcase, showcase, shown_path  # noqa: PLC0415
+
+    store = Store.create(folder / "results")
+    runs = {run.identity: run for run in family.runs}
+    scores = [
+        Score(model.run.identity, name, value, {"models": len(ranking.models)}, model.flags)
+        for model in ranking.models
+        for name, value in model.scores.items()
+    ]
+    store.write(scores, runs, kind="criterion", preset="label_free")
+    write_json(store.folder / "study.json", {"name": "fit", "title": family.summary(), "scale": "", "command": ""})
+    for model in ranking.models[:SHOWN]:
+        _, codes = next(iter(encode(family, [model.run])))
+        path = shown_path(store.folder, model.run.identity)
+        path.parent.mkdir(exist_ok=True)
+        (store.folder / "models").mkdir(exist_ok=True)
+        with replacing(store.model_path(model.run)) as temporary:
+            shutil.copyfile(family.model_path(model.run), temporary)
+        save_showcase(path, showcase(family.model(model.run), codes, family.world), about_shown(model.run, codes))
+    store.compact()
+    report(store.folder, folder / "report.html")
 
 
 def _described(model: Model, family: Family, ranking: Ranking, kl: np.ndarray) -> dict[str, Any]:

@@ -276,14 +276,15 @@ class Store:
             except FileNotFoundError:
                 return None
             except UnsoundError as why:
-                self._set_aside(path, str(why))
+                self.set_aside(path, str(why))
                 return None
 
-    def _set_aside(self, path: Path, why: str) -> None:
+    def set_aside(self, path: Path, why: str) -> None:
+        """Moves a file that is not to be trusted out of the way, with a note of why."""
         aside = self._folder("aside")
         target = aside / f"{uuid.uuid4().hex[:8]}-{path.name}"
         path.rename(target)
-        warnings.warn(f"{path} {why}: set aside as {target}, its scores are missing", stacklevel=6)
+        warnings.warn(f"{path} {why}: set aside as {target}; what it held is missing", stacklevel=2)
         with contextlib.suppress(OSError), open(aside / "notes.txt", "a", encoding="utf-8") as notes:
             notes.write(f"{target.name}: {path} {why}\n")
 

@@ -90,6 +90,16 @@ def written(value: Setting) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def read_setting(text: str) -> Setting:
+    """What `written` wrote, or a person typed."""
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
 @dataclasses.dataclass(frozen=True)
 class Adam:
     """The optimiser of the papers and its settings (Kingma & Ba 2015); defaults of the Sober Look study, Table 4."""

@@ -101,11 +101,11 @@ def explorer_part(
         raise RequestError("no model to explore: give at least one")
     entries = [_entry(*each) for each in zip(models, starts, kl, titles, strict=True)]
     return HtmlPart(
-        css=_file("explorer.css"),
+        css=file("explorer.css"),
         html='<section class="explorer" id="explorer" aria-label="Latent explorer">'
         "<p>The explorer needs JavaScript.</p></section>",
-        js=_file("explorer.js"),
-        data=_embedded(entries),
+        js=file("explorer.js"),
+        data=embedded(entries),
     )
 
 
@@ -162,10 +162,10 @@ def _png(picture: np.ndarray) -> str:
         return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
-def _embedded(value: Any) -> str:
+def embedded(value: Any) -> str:
     """JSON that can stand in a script element whatever texts it holds: none of them can end or open one."""
     return json.dumps(value, allow_nan=False).replace("<", "\\u003c")
 
 
-def _file(name: str) -> str:
+def file(name: str) -> str:
     return Path(__file__).with_name(name).read_text(encoding="utf-8")

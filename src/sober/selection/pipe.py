@@ -37,7 +37,7 @@ from sober.types import Setting
 from sober.worlds import World
 
 BATCH = 64
-LOOK = 4096  # pictures that tell a latent's range, and whether the decoder uses its codes
+LOOK, LOOK_AT_ONCE = 4096, 256  # pictures that tell a latent's range, and whether the decoder uses its codes
 HELD_OUT = 10_240  # pictures of each kind that accuracy is measured on
 IGNORES = 0.01  # of the pictures' variance: a decoder whose pictures vary less hardly looks at its codes
 BYTES_EACH = 2**28  # that a discriminator in training takes, rather too much than too little
@@ -165,12 +165,13 @@ def _programs(world: World, nets: Nets, shape: tuple[int, int, int], mixing: Mix
 
     def begin_one(model: Any, images: Any, key: Key[Array, ""], rate: Any) -> Judged:
         net = nets.judge(key, shape, 1, NoNorm)
-        mean, logvar = model.encode(images)
+        mean, logvar = jax.lax.map(model.encode, images)  # a part at a time: many models look at many pictures
         codes = sample(mean, logvar, jax.random.key(1))
-        return Judged(net, optax.adam(rate).init(net), codes.min(axis=0), codes.max(axis=0))
+        return Judged(net, optax.adam(rate).init(net), codes.min(axis=(0, 1)), codes.max(axis=(0, 1)))
 
     def begin(models: Any, who: Any, data: Any, key: Key[Array, ""], rate: Any) -> Judged:
-        images = world.draw(data, jax.random.key(0), LOOK)  # the same for every seed: a range is no matter of luck
+        keys = jax.random.split(jax.random.key(0), LOOK // LOOK_AT_ONCE)  # whatever the seed: a range is not luck
+        images = jax.lax.map(lambda key: world.draw(data, key, LOOK_AT_ONCE), keys)
         keys = _keys(jax.random.fold_in(key, 1), who)
         return jax.vmap(begin_one, in_axes=(0, None, 0, None))(models, images, keys, rate)
 

@@ -58,12 +58,14 @@ def udr(
     partners: Sequence[Sequence[int]] | None = None,
     similarity: Similarity = "lasso",
     preset: Preset = "paper",
+    informative: Sequence[Bool[np.ndarray, " D"]] | None = None,
     seed: int = 0,
     keep_similarity: bool = False,
 ) -> UDR:
     """Scores models by their codes of the same pictures, each against its `partners`, or against all others.
 
-    `seed` says which rows are looked at where there are more than needed, and deals them to folds. The preset
+    `informative` says which latents of each model take part, where that is known better. `seed` says which rows are
+    looked at where there are more than needed, and deals them to folds. The preset
     `reference` follows disentanglement_lib: a lasso of strength 0.1, the mean over rows and the mean over columns of R
     counted alike, and 0 for what a constant latent leaves undefined.
     """
@@ -72,7 +74,7 @@ def udr(
             raise RequestError(f"udr: {name} must be one of {listed(get_args(known))}, not {value!r}")
     drawn = drawn_rows(codes, ROWS[similarity], seed)
     partners = all_to_all(len(codes)) if partners is None else _checked_partners(partners, len(codes))
-    informative = tuple(map(informative_latents, drawn))
+    informative = tuple(map(informative_latents, drawn) if informative is None else informative)
     width = np.array([used.sum() for used in informative])
     pairs = np.array([(model, other) for model, others in enumerate(partners) for other in others])
     alive = np.flatnonzero((width[pairs] > 0).all(axis=1))
@@ -91,6 +93,40 @@ def udr(
         informative,
         _whole(found, pairs[alive], informative) if keep_similarity else {},
     )
+
+
+def udr_of_arrays(
+    codes: Sequence[Float[np.ndarray, "N _"]],
+    kl: Sequence[Float[np.ndarray, " _"]] | None = None,
+    *,
+    similarity: Similarity = "lasso",
+    groups: Sequence[object] | None = None,
+    partners: int | None = None,
+    seed: int = 0,
+) -> Float[np.ndarray, " M"]:
+    """Unsupervised disentanglement ranking of M models from arrays: a score for each in [0, 1], higher is better.
+
+    `codes` holds the mean codes of the same N pictures under each model, (M, N, D) or a list of (N, D). `kl` says what
+    each latent carries, in nats; without it latents of variance above 0.01 count as informative. `groups` names the
+    setting of each model, and only models of one setting are compared; `partners` is how many each has, at most.
+
+    >>> sober.udr(codes, kl, groups=settings)
+    """
+    means = [np.asarray(each) for each in codes]
+    if any(each.ndim != 2 for each in means):
+        raise RequestError("codes must be (M, N, D), or a list of (N, D): one array for each model")
+    if kl is not None and [len(each) for each in kl] != [each.shape[1] for each in means]:
+        raise RequestError("kl must hold a number for each latent of each model")
+    if groups is not None and len(groups) != len(means):
+        raise RequestError(f"groups must name the setting of each of {len(means)} models, got {len(groups)}")
+    alike = [[m for m in range(len(means)) if m != at and (groups is None or groups[m] == groups[at])]
+             for at in range(len(means))]  # fmt: skip
+    if lonely := [at for at, others in enumerate(alike) if not others and len(means) > 1]:
+        raise RequestError(f"model {lonely[0]} has no other in its group: give each group two models or more")
+    known = [Codes(each, None, np.zeros((len(each), 0)), ()) for each in means]
+    used = None if kl is None else [np.asarray(each) > INFORMATIVE for each in kl]
+    drawn = _drawn(alike, partners, seed) if len(means) > 1 else None
+    return udr(known, partners=drawn, similarity=similarity, informative=used, seed=seed).scores
 
 
 def pair_score(

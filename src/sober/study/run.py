@@ -6,13 +6,14 @@ A cluster's machines must share the folder of the store, as they do on a network
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import multiprocessing
 import os
 import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from sober.errors import RequestError, counted
 from sober.files import write_json
@@ -24,6 +25,13 @@ from sober.train import Stopped, Watcher
 
 Engine = Literal["local", "ray"]
 RETRIES = 3  # of a task whose node was lost
+
+
+@runtime_checkable
+class Onlooker(Protocol):
+    """A watcher that also wants to look at the store now and then, while other machines work on it."""
+
+    def looked(self, folder: Path) -> None: ...
 
 
 def run(
@@ -58,10 +66,11 @@ def run(
         _in_processes(arguments, workers, watcher)
     else:
         Work(store, planned, watcher).all()
-    with contextlib.suppress(ImportError):
-        import polars  # noqa: F401, PLC0415 -- a machine that only trains leaves the table to others
+    if importlib.util.find_spec("polars") is not None:  # a machine that only trains leaves the table to others
+        from sober.study.shown import show  # noqa: PLC0415 -- draws, and so needs more than training does
 
         store.compact()
+        show(store, planned)
     return store, [failure for failure in failures(store.folder) if failure.tries > 1]
 
 
@@ -139,13 +148,15 @@ def _on_ray(
     )
     for names in ([each.name for each in planned.cohorts], ["judge"]):
         for _ in range(2):  # what failed is tried once more
-            _finish(ray, [piece.remote(*arguments, name) for name in names], watcher)
+            _finish(ray, [piece.remote(*arguments, name) for name in names], watcher, Path(arguments[0]))
 
 
-def _finish(ray: Any, tasks: Sequence[Any], watcher: Watcher | None) -> None:
+def _finish(ray: Any, tasks: Sequence[Any], watcher: Watcher | None, folder: Path) -> None:
     left = list(tasks)
     while left:
-        done, left = ray.wait(left, timeout=1.0)
+        done, left = ray.wait(left, timeout=0.5)
+        if isinstance(watcher, Onlooker):
+            watcher.looked(folder)
         for each in done:
             try:
                 ray.get(each)

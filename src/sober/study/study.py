@@ -143,7 +143,8 @@ def _shrunk_sweep(method: str, sweep: Sweep, strengths: int | None, shorter: flo
     for hyper in of.hyper:
         if hyper.with_steps and shorter != 1:
             now = values.get(hyper.name, [hyper.default])
-            values[hyper.name] = [_two_digits(float(value) * shorter**hyper.with_steps) for value in now]
+            moved = (_two_digits(float(value) * shorter**hyper.with_steps) for value in now)
+            values[hyper.name] = [min(max(value, hyper.low), hyper.high) for value in moved]
             words.append(f"{hyper.name} in proportion")
     return values
 

@@ -37,6 +37,7 @@ from sober.family import Family
 from sober.files import read_json, write_json
 from sober.metrics import METRICS, score
 from sober.metrics.score import resolved
+from sober.model import load
 from sober.selection import Evidence, find_criterion
 from sober.store import Store
 from sober.study.plan import Cohort, Plan, cohort
@@ -97,6 +98,7 @@ class Work:
     def cohort(self, of: Cohort) -> None:
         """Trains what is not trained and scores what is not scored, of the runs of a cohort."""
         opened = world(of.world)
+        self._check_models(of.runs)
         todo = [run for run in of.runs if not self.store.model_path(run).exists()]
         if todo:
             alone = self._tries(of.name) > 0  # a run that fails takes no other with it the second time
@@ -104,6 +106,14 @@ class Work:
                 with self._noting(cohort(of.world, runs).name, runs) if alone else contextlib.nullcontext():
                     self._train(of.name, opened, of.world, runs)
         self._score(of, opened)
+
+    def _check_models(self, runs: Iterable[Run]) -> None:
+        """Sets aside models that are damaged, so that they are trained again."""
+        for run in self._trained(runs):
+            try:
+                load(self.store.model_path(run))
+            except RequestError as error:
+                self.store.set_aside(self.store.model_path(run), f"cannot be used ({brief(error)})")
 
     def _train(self, name: str, opened: World, spec: str, runs: Sequence[Run]) -> None:
         folder = self.store.folder / "cohorts" / cohort(spec, runs).name
@@ -123,7 +133,7 @@ class Work:
         wanted = {run: lacking for run in trained if (lacking := self._lacking(run, done))}
         if not wanted:
             return
-        family, index = self._family(of.world, of.runs), self._pictures(opened, self.plan.study.pictures)
+        family, index = self._family(of.world, of.runs), pictures_of(opened, self.plan.study.pictures)
         workers = min(len(os.sched_getaffinity(0)), len(wanted))
         rows: list[Score] = []
         with threadpoolctl.threadpool_limits(1), ThreadPoolExecutor(workers) as pool:
@@ -218,11 +228,6 @@ class Work:
         """The store's own models, as a family."""
         return Family(self.store.folder, spec, tuple(runs))
 
-    def _pictures(self, opened: World, pictures: int) -> np.ndarray | None:
-        if opened.size <= pictures and not opened.stochastic:
-            return None
-        return np.asarray(opened.index(jax.random.key(0), pictures))
-
     def _write(self, rows: Sequence[Score], runs: Any, *, kind: Any, preset: str) -> None:
         if rows:
             self.store.write(
@@ -305,6 +310,13 @@ class _Telling:
     def note(self, text: str) -> None:
         if self.watcher is not None:
             self.watcher.note(text)
+
+
+def pictures_of(opened: World, count: int) -> np.ndarray | None:
+    """The pictures that models of a world are scored by: so many, drawn once and for all; None for all there are."""
+    if opened.size <= count and not opened.stochastic:
+        return None
+    return np.asarray(opened.index(jax.random.key(0), count))
 
 
 def progress_path(folder: Path, name: str) -> Path:

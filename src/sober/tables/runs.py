@@ -90,9 +90,7 @@ def as_runs(data: pl.DataFrame | Runs) -> Runs:
         raise RequestError(
             f"the results have no {'column ' + listed(lacking) if lacking else 'rows'}: nothing to tabulate"
         )
-    data = data.with_columns(
-        name=_name(data), finite=pl.col("value").is_finite().fill_null(True), setting=_in_short(data)
-    )
+    data = short_settings(data)[0].with_columns(name=_name(data), finite=pl.col("value").is_finite().fill_null(True))
     about = _about(data)
     names = data["name"].unique().sort().to_list()
     places = [
@@ -116,14 +114,17 @@ def as_runs(data: pl.DataFrame | Runs) -> Runs:
     )
 
 
-def _in_short(data: pl.DataFrame) -> pl.Expr:
-    """The setting without what all settings share, such as the number of steps."""
+def short_settings(data: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """Settings without the words that all of them have, such as `steps=20000`; and those words, to be said once."""
     import polars as pl  # noqa: PLC0415
 
-    words = [text.split(" ") for text in data["setting"].unique().to_list()]
-    shared = set.intersection(*(set(each[1:]) for each in words)) if len(words) > 1 else set()
-    short = {" ".join(each): " ".join([each[0], *(word for word in each[1:] if word not in shared)]) for each in words}
-    return pl.col("setting").replace_strict(short, return_dtype=pl.String)
+    settings = data["setting"].unique(maintain_order=True).to_list()
+    words = [setting.split(" ") for setting in settings]
+    shared = [word for word in words[0] if "=" in word and all(word in each for each in words)] if words[1:] else []
+    names = [" ".join(word for word in each if word not in shared) for each in words]
+    if not shared or len(set(names)) < len(names):
+        return data, []
+    return data.with_columns(pl.col("setting").replace_strict(settings, names)), shared
 
 
 def _name(data: pl.DataFrame) -> pl.Expr:

@@ -1,0 +1,229 @@
+"""Charts of a report, each a function of its rows: the page and the files for papers draw the same ones.
+
+Rows have the fields that a chart names, and all that users named is data, never a part of a chart. Colours of one
+hue come from the theme; where hue tells things apart, shape or a label does too, so that all can be read in grey.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import altair as alt
+
+Row = Mapping[str, Any]
+Chart = Callable[[Any], "alt.LayerChart"]
+
+# After Okabe & Ito's colours, which those who see fewer hues tell apart; each stands out on paper and in the dark.
+HUES = ("#0072b2", "#d55e00", "#009e73", "#bb5f97", "#b07d00", "#3a8fc9", "#8c6bb1", "#8a8a8a")
+SHAPES = ("circle", "diamond", "square", "triangle-up", "cross", "triangle-down", "triangle-right", "triangle-left")
+DASHES = ([1, 0], [6, 2], [2, 2], [8, 2, 2, 2])
+NEGATIVE, POSITIVE = "#d9730d", "#2c6fbb"
+
+
+def theme(paper: str, ink: str, faded: str, line: str, accent: str, font: str) -> dict[str, Any]:
+    """What all charts share; a colour may be a variable of CSS, so that a page in the dark draws nothing again."""
+    text = {"labelFont": font, "titleFont": font, "labelColor": faded, "titleColor": faded, "titleFontWeight": "normal"}
+    sizes = {"labelFontSize": 12, "titleFontSize": 12}
+    plain = {"domain": False, "ticks": False, "gridColor": line, "labelPadding": 6, "labelLimit": 230}
+    above = {"title": None, "orient": "top", "symbolSize": 70, "columns": 3, "labelLimit": 180}
+    return {
+        "background": paper,
+        "font": font,
+        "view": {"stroke": None},
+        "padding": {"left": 0, "top": 4, "right": 28, "bottom": 4},  # for names that lean out on the right
+        "axis": {**text, **sizes, **plain},
+        "legend": {**text, **sizes, **above},
+        "title": {"font": font, "color": ink, "fontSize": 13, "fontWeight": 600, "anchor": "start", "limit": 400},
+        "range": {"category": list(HUES), "symbol": list(SHAPES)},
+        "mark": {"color": accent},
+        "style": {
+            "ink": {"color": ink},
+            "faded": {"color": faded},
+            "soft": {"fill": accent, "stroke": accent},
+            "outlined": {"stroke": ink, "strokeWidth": 2, "opacity": 1},
+        },
+    }
+
+
+PAGE = theme("var(--paper)", "var(--ink)", "var(--faded)", "var(--line)", "var(--accent)", "system-ui, sans-serif")
+PAPER = theme("white", "#111111", "#444444", "#e2e2e2", "#1f4e9c", "Helvetica, Arial, sans-serif")
+
+
+def distributions(data: Any) -> alt.LayerChart:
+    """Runs of each method: outlines of their density, the runs, and quartiles with the median."""
+    import altair as alt  # noqa: PLC0415
+
+    base = alt.Chart(data).encode(y=_names("method"))
+    offset = alt.YOffset("offset:Q", scale=alt.Scale(domain=[-1.15, 1.15]))
+    violin = base.transform_filter("datum.part === 'density'").mark_line(
+        filled=True, interpolate="linear-closed", style="soft", fillOpacity=0.18, strokeWidth=1, strokeOpacity=0.6
+    )
+    runs = base.transform_filter("datum.part === 'run'").mark_circle(size=26, opacity=0.55)
+    middle = base.transform_filter("datum.part === 'summary'")
+    return _layers(
+        violin.encode(x=_score("score"), yOffset=offset, detail="method:N", order="order:Q"),
+        runs.encode(x=_score("score"), yOffset=offset, tooltip=_tips("setting", "seed", "score")),
+        middle.mark_bar(height=5, cornerRadius=2, style="ink").encode(x=_score("lower"), x2="upper"),
+        middle.mark_point(size=90, filled=True, style="outlined").encode(
+            x=_score("median"), tooltip=_tips("method", "median", "lower", "upper", "n")
+        ),
+        height=alt.Step(56),
+    )
+
+
+def settings(data: Any) -> alt.LayerChart:
+    """Runs of each setting: quartiles as a bar, the median with its interval, and the runs where they are few."""
+    import altair as alt  # noqa: PLC0415
+
+    base = alt.Chart(data).encode(y=_names("setting"))
+    middle = base.transform_filter("datum.part === 'summary'")
+    tips = _tips("setting", "value", "low", "high", "lower", "upper", "n")
+    return _layers(
+        middle.mark_bar(height=13, opacity=0.25, cornerRadius=2).encode(x=_score("lower"), x2="upper", tooltip=tips),
+        base.transform_filter("datum.part === 'run'")
+        .mark_tick(thickness=1.5, height=13, opacity=0.8)
+        .encode(x=_score("score"), tooltip=_tips("setting", "seed", "score")),
+        middle.mark_rule(strokeWidth=2, style="ink").encode(x=_score("low"), x2="high", tooltip=tips),
+        middle.mark_circle(size=55, opacity=1, style="ink").encode(x=_score("value"), tooltip=tips),
+        height=alt.Step(22),
+    )
+
+
+def strengths(data: Any) -> alt.LayerChart:
+    """Medians along the sweep of each method's own hyperparameter, with their intervals."""
+    import altair as alt  # noqa: PLC0415
+
+    base = alt.Chart(data).encode(
+        x=alt.X("place:O", title="own hyperparameter, from its smallest value").axis(labelAngle=0),
+        xOffset=alt.XOffset("method:N", sort=None, scale=alt.Scale(paddingOuter=1)),
+    )
+    tips = _tips("setting", "strength", "value", "low", "high", "n")
+    y = alt.Y("value:Q", title=None, scale=alt.Scale(zero=False))
+    hue, shape = alt.Color("method:N", sort=None), alt.Shape("method:N", sort=None)
+    stroke = alt.Stroke("method:N", sort=None, legend=None)  # not `color`, so that points alone make the legend
+    dash = alt.StrokeDash("method:N", sort=None, legend=None, scale=alt.Scale(range=list(DASHES)))
+    return _layers(
+        base.mark_line(strokeWidth=1.25).encode(y=y, stroke=stroke, strokeDash=dash),
+        base.mark_rule(strokeWidth=1.75).encode(y=alt.Y("low:Q"), y2="high", stroke=stroke, tooltip=tips),
+        base.mark_point(filled=True, size=75, opacity=1).encode(y=y, color=hue, shape=shape, tooltip=tips),
+        height=320,
+    )
+
+
+def heat(data: Any) -> alt.LayerChart:
+    """Rank correlations: hue for the sign, strength for the size, and the number; in brackets where it may be 0."""
+    import altair as alt  # noqa: PLC0415
+
+    base = alt.Chart(data).encode(
+        y=_names("row"),
+        x=alt.X("column:N", sort=alt.EncodingSortField("at", op="min"), title=None).axis(
+            orient="top", labelAngle=-40, grid=False, labelLimit=130
+        ),
+        tooltip=_tips("row", "column", "value", "low", "high", "n"),
+    )
+    sign = alt.Scale(type="threshold", domain=[0], range=[NEGATIVE, POSITIVE])
+    size = alt.Scale(domain=[0, 1], range=[0.03, 0.72], clamp=True)
+    return _layers(
+        base.mark_rect(cornerRadius=3).encode(
+            color=alt.Color("value:Q", scale=sign, legend=None),
+            fillOpacity=alt.FillOpacity("size:Q", scale=size, legend=None),
+        ),
+        base.mark_text(fontSize=11, style="ink").encode(text="text:N"),
+        height=alt.Step(30),
+    )
+
+
+def variance(data: Any) -> alt.LayerChart:
+    """Shares of variance that method and setting explain, with intervals."""
+    import altair as alt  # noqa: PLC0415
+
+    kinds = ["method", "setting"]
+    base = alt.Chart(data).encode(
+        y=_names("metric"),
+        yOffset=alt.YOffset("by:N", sort=kinds),
+        color=alt.Color("by:N", scale=alt.Scale(domain=kinds, range=[HUES[0], HUES[1]])),
+        tooltip=_tips("metric", "by", "value", "low", "high", "adjusted", "n"),
+    )
+    share = alt.Scale(domain=[0, 1])
+    axis = alt.Axis(format="%")
+    return _layers(
+        base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", scale=share, title=None, axis=axis), x2="high"),
+        base.mark_point(filled=True, size=75, opacity=1).encode(
+            x=alt.X("value:Q", scale=share, title=None, axis=axis),
+            shape=alt.Shape("by:N", scale=alt.Scale(domain=kinds, range=list(SHAPES[:2]))),
+        ),
+        height=alt.Step(36, **{"for": "position"}),
+    )
+
+
+def dumbbells(data: Any) -> alt.LayerChart:
+    """Medians of means and of samples, joined where they belong to one setting."""
+    import altair as alt  # noqa: PLC0415
+
+    kinds = ["of means", "of samples"]
+    base = alt.Chart(data).encode(y=_names("setting"))
+    points = base.transform_fold(["means", "samples"], as_=["of", "median"]).transform_calculate(of="'of ' + datum.of")
+    tips = _tips("setting", "means", "samples", "value", "low", "high", "n")
+    return _layers(
+        base.mark_rule(strokeWidth=1.5, opacity=0.5, style="faded").encode(x=_score("means"), x2="samples"),
+        points.mark_point(filled=True, size=75, opacity=1).encode(
+            x=_score("median"),
+            color=alt.Color("of:N", scale=alt.Scale(domain=kinds, range=[HUES[0], HUES[1]])),
+            shape=alt.Shape("of:N", scale=alt.Scale(domain=kinds, range=list(SHAPES[:2]))),
+            tooltip=tips,
+        ),
+        height=alt.Step(22),
+    )
+
+
+def template(chart: Chart) -> dict[str, Any]:
+    """A chart as JSON that takes the width it is given; its rows are the data set `rows`, which it comes without.
+
+    With a given width, Vega-Lite would not have a height by the step: its script multiplies `step` with how many `of`
+    it there are.
+    """
+    import altair as alt  # noqa: PLC0415
+
+    spec = chart(alt.NamedData("rows")).properties(width="container").to_dict()
+    if isinstance(spec["height"], dict):
+        spec["usermeta"] = {"step": spec.pop("height")["step"], "of": spec["layer"][0]["encoding"]["y"]["field"]}
+    return spec
+
+
+def drawn(chart: Chart, panels: Mapping[str, Sequence[Row]], columns: int = 2) -> dict[str, Any]:
+    """A chart for each of the panels, under its title, as JSON: a figure of a paper."""
+    import altair as alt  # noqa: PLC0415
+
+    each = [
+        chart(alt.InlineData(values=list(rows))).properties(width=300, title=title) for title, rows in panels.items()
+    ]
+    sheet = alt.concat(*each, columns=columns).resolve_scale(x="independent", y="independent")
+    return {**sheet.to_dict(validate=False), "config": PAPER}  # the same chart was validated for the page
+
+
+def _layers(*charts: alt.Chart, height: Any) -> alt.LayerChart:
+    import altair as alt  # noqa: PLC0415
+
+    return alt.LayerChart(layer=list(charts), height=height)
+
+
+def _names(field: str) -> alt.Y:
+    import altair as alt  # noqa: PLC0415
+
+    return alt.Y(f"{field}:N", sort=None, title=None).axis(grid=False)
+
+
+def _score(field: str) -> alt.X:
+    import altair as alt  # noqa: PLC0415
+
+    return alt.X(f"{field}:Q", title=None, scale=alt.Scale(zero=False)).axis(tickCount=6)
+
+
+def _tips(*fields: str) -> list[alt.Tooltip]:
+    """What a pointer is told: texts and counts as they are, numbers to four digits."""
+    import altair as alt  # noqa: PLC0415
+
+    plain = {"n", "seed", "setting", "method", "metric", "by", "row", "column"}
+    return [alt.Tooltip(f"{name}:N") if name in plain else alt.Tooltip(f"{name}:Q", format=".4~g") for name in fields]

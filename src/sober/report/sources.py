@@ -1,0 +1,142 @@
+"""Where the numbers of a report come from: what was measured, whom to cite, and how to compute everything again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sober.errors import counted
+from sober.methods import METHODS
+from sober.metrics.registry import METRICS
+from sober.report.findings import ordered
+from sober.report.leaderboard import meaning
+from sober.selection.registry import CRITERIA
+from sober.tables import Made, Runs
+from sober.tables.runs import bare
+from sober.worlds import WORLDS
+
+if TYPE_CHECKING:
+    import polars as pl
+
+STUDY = "Locatello et al. (2020) A Sober Look at the Unsupervised Learning of Disentangled Representations"
+COMMANDS = 100
+DEFAULTS: Mapping[str, Any] = {"b1": 0.9, "b2": 0.999, "eps": 1e-8}
+
+
+def measured(runs: Runs) -> str:
+    """What each number says; of criteria, also what they see and what they cannot."""
+    items = []
+    for name in ordered(runs.names):
+        criterion = CRITERIA.get(bare(name))
+        says = f"{criterion.summary}: {criterion.sees} {criterion.blind}" if criterion else meaning(name)
+        samples = "; here of samples" if name.partition(" [")[0].endswith("_sampled") else ""
+        text = (says.replace("?:", "?") or "a number of training, or of others") + samples
+        items.append(f"<dt><code>{escape(name)}</code></dt><dd>{escape(text)}</dd>")
+    return f"<dl>{''.join(items)}</dl>"
+
+
+def citations(runs: Runs) -> str:
+    """The works that what was used comes from, each with what was used of it."""
+    used: dict[str, list[str]] = {}
+    for references, what in _used(runs):
+        for reference in references.replace("): ", ") ").split("; "):
+            uses = used.setdefault(reference, [])
+            uses += [what] if what not in uses else []
+    items = [
+        f"<li>{escape(reference)} <small>{escape(', '.join(what))}</small></li>"
+        for reference, what in sorted(used.items())
+    ]
+    return (
+        f'<ul class="works">{"".join(items)}</ul><p>BibTeX for each stands on the page of the method, metric or '
+        "criterion in Sober’s documentation.</p>"
+    )
+
+
+def _used(runs: Runs) -> Iterator[tuple[str, str]]:
+    """References, and what was used of them."""
+    yield STUDY, "the tables of this report"
+    for name in runs.different("method"):
+        if name in METHODS:
+            yield METHODS[name].reference, f"method {name}"
+    for name in ordered({bare(name) for name in runs.names}):
+        for metric in METRICS.values():
+            if name in metric.scores:
+                yield metric.reference, f"metric {metric.name}"
+        if name in CRITERIA:
+            yield CRITERIA[name].reference, f"criterion {name}"
+    for name in runs.different("world"):
+        world = WORLDS.get(name.partition(":")[0])
+        if isinstance(reference := getattr(world, "reference", None), str) and reference != "Sober":
+            yield reference, f"world {name}"
+
+
+def reproduction(
+    folder: Path, study: Mapping[str, Any], frame: pl.DataFrame, made: list[Made], lacking: Mapping[str, str]
+) -> str:
+    """Commands for the study, its tables, this report, and the training of each setting."""
+    parts = []
+    if command := study.get("command"):
+        parts.append(f"<p>The study:</p>{_code(command)}")
+    parts.append(f"<p>This report, from the store alone:</p>{_code(f'sober report {shlex.quote(str(folder))}')}")
+    names = ", ".join(each.table.name for each in made)
+    parts.append(
+        f"<p>The tables behind its numbers ({escape(names)}), as Markdown, LaTeX and parquet:</p>"
+        + _code(
+            "from pathlib import Path\nfrom sober import tables\nfrom sober.store import Store\n\n"
+            f"for made in tables.make(Store.open({str(folder)!r}).table())[0]:\n    tables.write(made, Path('tables'))"
+        )
+    )
+    parts.append(_training(frame))
+    parts.append(f"<p>{escape(_versions(frame))}</p>")
+    if lacking:
+        items = "".join(f"<li><code>{escape(name)}</code> {escape(why)}</li>" for name, why in lacking.items())
+        parts.append(f"<p>Not in this report, as the data do not allow it:</p><ul>{items}</ul>")
+    return "".join(parts)
+
+
+def _training(frame: pl.DataFrame) -> str:
+    """For each setting in each world, the command that trains its models."""
+    import polars as pl  # noqa: PLC0415
+
+    settings = frame.unique(["world", "setting"], maintain_order=True).drop("seed")
+    seeds = frame.group_by("world", "setting").agg(pl.col("seed").max())
+    rows = settings.join(seeds, on=["world", "setting"]).sort("world", "setting").head(COMMANDS).iter_rows(named=True)
+    commands = "\n".join(map(_command, rows))
+    cut = f", the first {COMMANDS} of them" if len(settings) > COMMANDS else ""
+    return f"<details><summary>Training, {counted(len(settings), 'setting')}{cut}</summary>{_code(commands)}</details>"
+
+
+def _command(row: Mapping[str, Any]) -> str:
+    hyper = {k.removeprefix("hyper_"): v for k, v in row.items() if k.startswith("hyper_") and v is not None}
+    options = {"nets": row["nets"], "steps": row["steps"], "latents": row["latents"], "batch": row["batch"]}
+    options |= {"learning-rate": f"{row['learning_rate']:g}", "precision": row["precision"], "seeds": row["seed"] + 1}
+    sets = [f"--set {shlex.quote(f'{name}={_plain(value)}')}" for name, value in hyper.items()]
+    others = [f"--{name} {shlex.quote(str(value))}" for name, value in options.items()]
+    beyond = ", ".join(f"{name}={row[name]:g}" for name, usual in DEFAULTS.items() if row[name] != usual)
+    remark = f"  # and Adam({beyond}), from Python" if beyond else ""
+    start = f"sober train {shlex.quote(row['world'])} --method {shlex.quote(row['method'])}"
+    return " ".join([start, *sets, *others, "--out FOLDER"]) + remark
+
+
+def _plain(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _versions(frame: pl.DataFrame) -> str:
+    """What the scores were computed with and on."""
+    found: dict[str, set[str]] = {}
+    for each in map(json.loads, frame["versions"].unique()):
+        for name, version in each.items():
+            found.setdefault(name, set()).add(str(version))
+    words = [f"{name} {' and '.join(sorted(versions))}" for name, versions in sorted(found.items())]
+    devices = sorted(set(frame["device"].unique()) - {""})
+    on = f"on {', '.join(devices)}" if devices else "on a device that is not named"
+    return f"Scores were computed {on}, with {', '.join(words) or 'versions that are not named'}."
+
+
+def _code(text: str) -> str:
+    return f'<pre tabindex="0"><code>{escape(text)}</code></pre>'

@@ -1,0 +1,74 @@
+"""Which models of a study the report shows, and what is kept of them for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.stats import rankdata
+
+from sober.encode import codes_path, encode
+from sober.family import Family
+from sober.report.showcase import about_shown, save_showcase, showcase, shown_path
+from sober.selection import CRITERIA
+from sober.store import Store
+from sober.study.plan import Plan
+from sober.study.work import pictures_of
+from sober.tables import as_runs
+from sober.tables.runs import metrics
+from sober.types import Run
+from sober.worlds import world
+
+if TYPE_CHECKING:
+    import polars as pl
+
+BEST = 3  # models of each world that criteria without labels put first
+MOST = 12  # in all
+
+
+def show(store: Store, plan: Plan) -> list[str]:
+    """Keeps what the report shows of chosen models, where it is not there yet, and returns their identities."""
+    chosen = chosen_models(store.table(), plan)
+    for identity, spec in chosen.items():
+        path = shown_path(store.folder, identity)
+        if not path.exists():
+            _keep(store, spec, plan.runs[identity], plan.study.pictures)
+    return list(chosen)
+
+
+def chosen_models(table: pl.DataFrame, plan: Plan) -> dict[str, str]:
+    """By world: those that come first without labels, the best with labels, and the worst, with their worlds."""
+    spec_of = {run.identity: each.world for each in plan.cohorts for run in each.runs}
+    found: dict[str, str] = {}
+    for (_,), part in table.group_by(["world"], maintain_order=True):
+        runs = as_runs(part).sound()
+        names = runs.about["run"].to_list()
+        columns = {name: runs.columns([name])[:, 0] for name in runs.names}
+        order = _order(columns)
+        picks = [names[m] for m in order[:BEST]]
+        if supervised := [name for name in ("mig", "dci_disentanglement", *metrics(runs)) if name in columns][:1]:
+            by_label = np.ma.argsort(columns[supervised[0]], fill_value=-np.inf)
+            picks += [names[by_label[-1]], names[by_label[0]]]
+        found |= {name: spec_of[name] for name in picks if name in spec_of}
+    return dict(list(found.items())[:MOST])
+
+
+def _order(columns: Mapping[str, np.ma.MaskedArray]) -> list[int]:
+    """Models by the mean of their ranks under udr and pipe where they are there, else under any criterion."""
+    there = [name for name in ("udr", "pipe") if name in columns] or [name for name in CRITERIA if name in columns][:1]
+    if not there:
+        return list(range(len(next(iter(columns.values())))))
+    sign = {name: -1.0 if CRITERIA[name].better == "higher" else 1.0 for name in there}
+    ranks = [rankdata(np.ma.filled(sign[name] * columns[name], np.inf)) for name in there]
+    return np.argsort(np.mean(ranks, axis=0), kind="stable").tolist()
+
+
+def _keep(store: Store, spec: str, run: Run, pictures: int) -> None:
+    opened = world(spec)
+    family, index = Family(store.folder, spec, (run,)), pictures_of(opened, pictures)
+    _, codes = next(iter(encode(family, [run], index=index)))
+    path = shown_path(store.folder, run.identity)
+    path.parent.mkdir(exist_ok=True)
+    save_showcase(path, showcase(family.model(run), codes, opened), about_shown(run, codes))
+    codes_path(family, run, index).unlink(missing_ok=True)

@@ -1,0 +1,415 @@
+"""Studies: planned without running, run, stopped, killed, resumed, extended; what fails is listed and stops nothing."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from families import StopAt
+from sober.errors import RequestError
+from sober.store import Store
+from sober.study import Product, Scale, Study, find_study, plan, run, shipped, status
+from sober.study.work import Work
+from sober.train import Stopped
+
+SMALL = """
+from sober import Adam
+from sober.study import Product, Scale, Study
+
+study = Study(
+    name="small",
+    title="A small study",
+    paper="none",
+    products=[
+        Product(
+            worlds=["blocks"],
+            methods={"beta_vae": {"beta": [1.0, 4.0]}, "vae": {}},
+            seeds=SEEDS,
+            steps=40,
+            latents=3,
+            batch=16,
+            optimiser=Adam(1e-3),
+        )
+    ],
+    metrics=["mig", "active_latents"],
+    criteria={"udr": {}, "elbo": {}},
+    pictures=600,
+    scales={"tiny": Scale(steps=4)},
+)
+"""
+TIMES = ["seconds", "versions"]  # of a score, which no two runs share
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Callable[..., Path]:
+    """Writes the small study's file, with changes."""
+
+    def write(seeds: int = 2, **changes: str) -> Path:
+        text = SMALL.replace("SEEDS", str(seeds))
+        for before, after in changes.items():
+            text = text.replace(before, after)
+        path = tmp_path / "small.py"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
+    """The table of the small study, run in one go."""
+    folder = tmp_path_factory.mktemp("study")
+    (folder / "small.py").write_text(SMALL.replace("SEEDS", "2"))
+    store, failed = run(folder / "small.py", folder / "out")
+    assert not failed
+    return store.table().drop(TIMES)
+
+
+def table(folder: Path) -> pl.DataFrame:
+    return Store.open(folder).table().drop(TIMES)
+
+
+# Plans.
+
+
+def test_the_studies_of_the_papers_have_as_many_runs_as_the_papers_say() -> None:
+    counts = {name: len(plan(find_study(name)[0]).runs) for name in shipped()}
+    assert counts["sober_look"] == 14_400
+    assert counts["udr"] == 5_400
+    assert set(counts) == {"demo", "sober_look", "udr", "dava", "dci", "beta_tcvae"}
+
+
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_a_study_is_a_short_file_with_a_scale_for_every_machine(name: str) -> None:
+    study, source = find_study(name)
+    assert len(source.splitlines()) <= 60
+    assert "tiny" in study.scales
+    shrunk = plan(study.scaled("tiny"))
+    assert shrunk.study.scale
+    assert 0 < len(shrunk.runs) < len(plan(study).runs) or name == "demo"
+    assert shrunk.estimate().seconds < plan(study).estimate().seconds
+
+
+def test_planning_neither_needs_nor_fetches_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("a download")
+
+    monkeypatch.setattr("pooch.retrieve", refuse)
+    planned = plan(find_study("dava")[0])
+    assert "needs 3dshapes.h5" in planned.missing["shapes3d"]
+
+
+def test_more_seeds_leave_earlier_cohorts_as_they_are() -> None:
+    product = Product(["blocks"], {"beta_vae": {"beta": [1.0, 2.0]}}, seeds=4, steps=10)
+    few, many = (
+        plan(Study("s", "s", "s", [Product(**{**vars(product), "seeds": seeds})]), together=4) for seeds in (4, 7)
+    )
+    assert set(few.cohorts) <= set(many.cohorts)
+    assert len(many.runs) == 14
+
+
+def test_products_that_overlap_count_a_run_once() -> None:
+    product = Product(["blocks"], {"beta_vae": {"beta": [1.0, 2.0]}}, seeds=2, steps=10)
+    assert len(plan(Study("s", "s", "s", [product, product])).runs) == 4
+
+
+def test_a_scale_says_what_it_shrinks_and_keeps_schedules_in_proportion() -> None:
+    study = Study(
+        "s",
+        "s",
+        "s",
+        [Product(["blocks"], {"annealed_vae": "sober_look", "dava": {}}, seeds=50, steps=300_000)],
+        scales={"small": Scale(seeds=2, steps=3_000, strengths=3)},
+    )
+    small = study.scaled("small")
+    said = small.scale
+    assert "seeds 50 → 2" in said
+    assert "steps 300,000 → 3,000" in said
+    assert "strengths 6 → 3" in said
+    runs = plan(small).runs.values()
+    assert {r.hyper["iteration_threshold"] for r in runs if r.method == "annealed_vae"} == {1_000.0}
+    assert {r.hyper["c_max"] for r in runs if r.method == "annealed_vae"} == {5.0, 25.0, 100.0}
+    assert {r.hyper["delta_c"] for r in runs if r.method == "dava"} == {0.004}
+    with pytest.raises(RequestError, match="has no scale 'large': choose from small"):
+        study.scaled("large")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("study = 3", "defines no study"),
+        ("import nowhere", "fails: ModuleNotFoundError: No module named 'nowhere'"),
+        ("from sober.study import *\nstudy = Study('a', 'a', 'a', [], criteria={'udr': {'x': 1}})", "no setting x"),
+    ],
+)
+def test_a_file_that_is_no_study_is_refused(source: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(source)
+    with pytest.raises(RequestError, match=message):
+        find_study(tmp_path / "mine.py")
+
+
+def test_unknown_studies_are_refused() -> None:
+    with pytest.raises(RequestError, match="unknown study 'sobre_look': choose from beta_tcvae, dava"):
+        find_study("sobre_look")
+
+
+# Runs.
+
+
+def test_a_study_leaves_a_table_with_metrics_criteria_and_training(undisturbed: pl.DataFrame) -> None:
+    assert undisturbed["run"].n_unique() == 6
+    kinds = dict(undisturbed.group_by("kind").agg(pl.col("metric").unique().sort()).iter_rows())
+    assert kinds["metric"] == ["active_latents", "mig"]
+    assert kinds["criterion"] == ["elbo", "udr"]
+    assert "train_loss" in kinds["training"]
+    assert undisturbed.filter(kind="criterion")["low"].null_count() == 0
+    assert undisturbed.group_by("run", "metric", "preset").len()["len"].max() == 1
+
+
+def test_what_is_done_is_not_done_again(
+    small: Callable[..., Path], tmp_path: Path, undisturbed: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(small(), tmp_path / "out")
+    assert_frame_equal(table(tmp_path / "out"), undisturbed)
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("work that was done before")
+
+    for step in ("_train", "_scores", "judge"):
+        monkeypatch.setattr(Work, step, refuse)
+    _, failed = run(small(), tmp_path / "out")
+    assert not failed
+    assert not list((tmp_path / "out" / "failures").iterdir())
+
+
+def test_stopped_and_run_again_it_ends_with_the_same_table(
+    small: Callable[..., Path], tmp_path: Path, undisturbed: pl.DataFrame
+) -> None:
+    for step in (10, 30):
+        with pytest.raises(Stopped):
+            run(small(), tmp_path / "out", watcher=StopAt(step))
+    run(small(), tmp_path / "out")
+    assert_frame_equal(table(tmp_path / "out"), undisturbed)
+
+
+def test_more_seeds_train_only_what_is_new_and_judge_all_together(
+    small: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(small(seeds=2), tmp_path / "out")
+    trained: list[str] = []
+    train = Work._train
+
+    def noting(self: Work, name: str, opened: Any, spec: str, runs: Any) -> None:
+        trained.extend(r.identity for r in runs)
+        train(self, name, opened, spec, runs)
+
+    monkeypatch.setattr(Work, "_train", noting)
+    run(small(seeds=3), tmp_path / "out")
+    assert len(trained) == 3
+    judged = table(tmp_path / "out").filter(metric="udr")
+    assert judged.height == 9
+    assert {json.loads(text)["models"] for text in judged["settings"]} == {9}
+
+
+def test_more_metrics_score_models_that_are_there(small: Callable[..., Path], tmp_path: Path) -> None:
+    run(small(), tmp_path / "out")
+    before = table(tmp_path / "out").filter(metric="mig")
+    run(small(**{'"active_latents"]': '"active_latents", "sap"]'}), tmp_path / "out")
+    after = table(tmp_path / "out")
+    assert after.filter(metric="sap").height == 6
+    assert_frame_equal(after.filter(metric="mig"), before)
+
+
+KILLED = """
+import os, random, signal, sys, time
+import sober.study
+file, out, seed = sys.argv[1], sys.argv[2], int(sys.argv[3])
+rng, kills = random.Random(seed), 0
+while kills < 20:  # each in a process of its own, forked before anything is computed
+    child = os.fork()
+    if not child:
+        sober.study.run(file, out)
+        os._exit(0)
+    delay, started = rng.uniform(0, float(sys.argv[4])), time.monotonic()
+    while time.monotonic() - started < delay and not os.waitpid(child, os.WNOHANG)[0]:
+        time.sleep(0.01)
+    try:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        kills += 1
+    except (ProcessLookupError, ChildProcessError):  # it had ended: begin again from nothing
+        import shutil
+        shutil.rmtree(out, ignore_errors=True)
+        kills += 1
+child = os.fork()
+if not child:
+    sober.study.run(file, out)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_killed_at_twenty_random_moments_it_ends_with_the_same_table(
+    small: Callable[..., Path], tmp_path: Path, undisturbed: pl.DataFrame, start: Callable[..., Any]
+) -> None:
+    process = start(KILLED, small(), tmp_path / "out", 0, 5.0)
+    said, _ = process.communicate(timeout=600)
+    assert process.returncode == 0, said
+    assert_frame_equal(table(tmp_path / "out"), undisturbed)
+    assert not list((tmp_path / "out" / "failures").iterdir())
+
+
+def test_two_processes_share_the_work(
+    small: Callable[..., Path], tmp_path: Path, undisturbed: pl.DataFrame, start: Callable[..., Any]
+) -> None:
+    code = "import sys, sober.study; sober.study.run(sys.argv[1], sys.argv[2], together=2)"
+    processes = [start(code, small(), tmp_path / "out") for _ in range(2)]
+    for process in processes:
+        said, _ = process.communicate(timeout=300)
+        assert process.returncode == 0, said
+    ours = table(tmp_path / "out")
+    assert ours.height == undisturbed.height
+    keys = ["run", "metric", "preset"]
+    assert_frame_equal(ours.select(keys), undisturbed.select(keys))
+    both = ours.join(undisturbed, on=keys, suffix="_alone")
+    assert (both["value"] - both["value_alone"]).abs().max() < 1e-2  # cohorts of two, not of four: another rounding
+
+
+def test_workers_on_one_machine(small: Callable[..., Path], tmp_path: Path, undisturbed: pl.DataFrame) -> None:
+    _, failed = run(small(), tmp_path / "out", workers=2)
+    assert not failed
+    assert table(tmp_path / "out").height == undisturbed.height
+
+
+BROKEN = """
+from sober.methods import METHODS, Method
+from sober.methods.method import Hyper
+import dataclasses
+
+def init(setup, key, hyper):
+    if hyper["how"] == "badly":
+        raise ArithmeticError("this never works")
+    return METHODS["vae"].init(setup, key, {})
+
+METHODS["mine"] = dataclasses.replace(
+    METHODS["vae"], name="mine", init=init, hyper=(Hyper("how", "well", "how it goes", choices=("well", "badly")),)
+)
+"""
+
+
+def test_a_method_of_ones_own_needs_no_change_and_its_failure_stops_nothing(
+    small: Callable[..., Path], tmp_path: Path
+) -> None:
+    path = small(**{'"vae": {}': '"mine": {"how": ["well", "badly"]}'})
+    path.write_text(BROKEN + path.read_text())
+    store, failed = run(path, tmp_path / "out")
+    done = store.table().filter(metric="mig").group_by("method").len()
+    assert dict(done.iter_rows()) == {"beta_vae": 4, "mine": 2}
+    assert failed
+    assert all("ArithmeticError: this never works" in failure.error for failure in failed)
+    assert {identity for failure in failed for identity in failure.runs} == {
+        r.identity for r in plan(find_study(path)[0]).runs.values() if r.hyper.get("how") == "badly"
+    }
+    now = status(tmp_path / "out")
+    assert (now.trained, now.runs, len(now.failed)) == (6, 8, len(failed))
+
+
+def test_a_damaged_model_is_set_aside_and_trained_again(
+    small: Callable[..., Path], tmp_path: Path, undisturbed: pl.DataFrame
+) -> None:
+    run(small(), tmp_path / "out")
+    (model, *_) = sorted((tmp_path / "out" / "models").iterdir())
+    model.write_bytes(model.read_bytes()[:-100])
+    shutil.rmtree(tmp_path / "out" / "parts", ignore_errors=True)
+    (tmp_path / "out" / "scores.parquet").unlink()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        run(small(), tmp_path / "out")
+    assert any("set aside" in str(each.message) and model.name in str(each.message) for each in said)
+    metrics = pl.col("kind") == "metric"
+    assert_frame_equal(table(tmp_path / "out").filter(metrics), undisturbed.filter(metrics))
+
+
+def test_a_full_disk_stops_the_study_and_the_same_command_goes_on(
+    small: Callable[..., Path], tmp_path: Path, undisturbed: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, calls = Store.write, []
+
+    def full(self: Store, *arguments: Any, **named: Any) -> None:
+        calls.append(1)
+        if len(calls) > 3:
+            raise RequestError("no room for parts: 10 bytes needed, 0 free")
+        write(self, *arguments, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "write", full)
+        with pytest.raises(RequestError, match=r"the disk is full .*the same command goes on"):
+            run(small(), tmp_path / "out")
+    run(small(), tmp_path / "out")
+    assert_frame_equal(table(tmp_path / "out"), undisturbed)
+
+
+def test_a_study_of_worlds_that_are_not_here_says_which(small: Callable[..., Path], tmp_path: Path) -> None:
+    path = small(**{'worlds=["blocks"]': 'worlds=["faces3d"]'})
+    with pytest.raises(RequestError, match="none of the study's worlds can be opened: faces3d needs"):
+        run(path, tmp_path / "out")
+
+
+def test_status_before_and_after(small: Callable[..., Path], tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="holds no study: start one with"):
+        status(tmp_path)
+    with pytest.raises(Stopped):
+        run(small(), tmp_path / "out", watcher=StopAt(10))
+    half = status(tmp_path / "out")
+    assert half.trained < half.runs == 6
+    run(small(), tmp_path / "out")
+    now = status(tmp_path / "out")
+    assert (now.trained, now.failed, now.claimed, now.seconds_left) == (6, (), (), None)
+    assert now.rows == table(tmp_path / "out").height
+
+
+# A cluster.
+
+
+def test_on_a_ray_cluster_that_loses_a_node_the_table_is_the_same(
+    small: Callable[..., Path], tmp_path: Path, undisturbed: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray = pytest.importorskip("ray", reason="Ray is not installed")
+    monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    cluster_utils = importlib.import_module("ray.cluster_utils")
+    settings = {"num_cpus": 1, "object_store_memory": 80_000_000, "include_dashboard": False}
+    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args={**settings, "num_cpus": 0})
+    doomed = cluster.add_node(**{k: v for k, v in settings.items() if k != "include_dashboard"})
+    killed: list[Path] = []
+
+    class Killer:
+        """Kills a node as soon as a cohort has been trained, and adds another."""
+
+        def note(self, text: str) -> None: ...
+
+        def progress(self, progress: Any) -> None: ...
+
+        def looked(self, out: Path) -> None:
+            if not killed and any((out / "models").glob("*")):
+                killed.append(out)
+                cluster.add_node(**{k: v for k, v in settings.items() if k != "include_dashboard"})
+                cluster.remove_node(doomed, allow_graceful=False)
+
+    try:
+        ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
+        _, failed = run(small(), tmp_path / "out", engine="ray", watcher=Killer())
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+    assert killed
+    assert not failed
+    assert_frame_equal(table(tmp_path / "out"), undisturbed)
