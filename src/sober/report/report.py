@@ -47,8 +47,9 @@ def report(folder: Path | str, out: Path | None = None, figures: Path | None = N
     made, lacking = make(runs)
     drawings = drawable(runs, made)
     chosen = _chosen(store, runs)
-    models = showcase_part(store, chosen, _scores(runs)) if chosen else None
-    explorer = _explorer(store, chosen)
+    settings = dict(zip(runs.labels("run"), runs.labels("setting"), strict=True))
+    models = showcase_part(store, chosen, _scores(runs), settings) if chosen else None
+    explorer = _explorer(store, chosen, settings)
     study = _study(store.folder)
     title = str(study.get("title") or study.get("name") or store.folder.resolve().name)
     sections = [
@@ -146,7 +147,7 @@ def _chosen(store: Store, runs: Runs) -> list[str]:
     return [run for run in runs.labels("run")[order].tolist() if run in shown][:SHOWN]
 
 
-def _explorer(store: Store, chosen: Sequence[str]) -> HtmlPart | None:
+def _explorer(store: Store, chosen: Sequence[str], settings: Mapping[str, str]) -> HtmlPart | None:
     """The explorer of the best models whose weights are in the store, and small enough for a page."""
     models: list[Model] = []
     starts, kl, titles = [], [], []
@@ -160,7 +161,7 @@ def _explorer(store: Store, chosen: Sequence[str]) -> HtmlPart | None:
                 [Start(f"picture {at}", code, picture) for at, (code, picture) in enumerate(pictures, start=1)]
             )
             kl.append(arrays["kl"])
-            titles.append(f"{about['setting']}, seed {about['seed']}, on {about['world']}")
+            titles.append(f"{settings[run]}, seed {about['seed']}, on {about['world']}")
     return explorer_part(models, starts, kl, titles) if models else None
 
 

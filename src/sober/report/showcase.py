@@ -174,14 +174,25 @@ def _bytes(images: np.ndarray) -> Pictures:
 # The page
 
 
-def showcase_part(store: Store, runs: Sequence[str], scores: Mapping[str, str] | None = None) -> HtmlPart:
+def showcase_part(
+    store: Store,
+    runs: Sequence[str],
+    scores: Mapping[str, str] | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> HtmlPart:
     """A card for each run, by identity, from what its store has in shown/; `scores` adds a line to some.
+
+    `settings` says some of their settings in other words, such as without those that all of them share.
 
     Its colours are those of the page (`--paper`, `--ink`, … of the explorer's style sheet).
     """
     if not runs:
         raise RequestError("no model to show: give at least one")
-    cards = [_card(*_shown(store, run), (scores or {}).get(run, "")) for run in runs]
+    cards = []
+    for run in runs:
+        arrays, about = _shown(store, run)
+        about["setting"] = (settings or {}).get(run, about["setting"])
+        cards.append(_card(arrays, about, (scores or {}).get(run, "")))
     css = Path(__file__).with_name("showcase.css").read_text(encoding="utf-8")
     return HtmlPart(css, f'<div class="showcase">{"".join(cards)}</div>', js="", data="null")
 

@@ -19,6 +19,7 @@ from sober.device import compiler_options
 from sober.encode import BATCH, Progress, models_at_once
 from sober.methods.method import kl_per_latent, sample
 from sober.selection.criterion import Criterion, Evidence, Judgement, halves
+from sober.types import Precision
 from sober.worlds import World
 
 Terms = dict[str, Float[np.ndarray, "M N"]]
@@ -43,7 +44,7 @@ def _terms(evidence: Evidence, seed: int, progress: Progress) -> Terms:
             part = pictures[start : start + BATCH]
             padded = np.pad(part, (0, BATCH - len(part)), mode="edge")  # one shape, one compilation
             key = jax.random.fold_in(jax.random.key(seed), start)
-            values = _forward()(world, models, *world.gather(padded), key)
+            values = _forward(evidence.runs[group[0]].precision)(world, models, *world.gather(padded), key)
             for name, value in zip(found, values, strict=True):
                 found[name][group, start : start + len(part)] = value[:, : len(part)]
             progress(done + len(group) * (start + len(part)), len(evidence.runs) * len(pictures))
@@ -55,19 +56,22 @@ def _alike(evidence: Evidence) -> list[list[int]]:
     """Models of one shape, as many as fit at once."""
     shapes: dict[Any, list[int]] = {}
     for at, model in enumerate(evidence.models):
-        shapes.setdefault((model.run.nets, model.run.latents, type(model.autoencoder)), []).append(at)
+        kind = (model.run.nets, model.run.latents, model.run.precision, type(model.autoencoder))
+        shapes.setdefault(kind, []).append(at)
     at_once = models_at_once(evidence.runs[0], BATCH)
     return [group[i : i + at_once] for group in shapes.values() for i in range(0, len(group), at_once)]
 
 
 @functools.cache
-def _forward() -> Callable[..., tuple[Float[Array, "M B"], Float[Array, "M B"]]]:
+def _forward(precision: Precision) -> Callable[..., tuple[Float[Array, "M B"], Float[Array, "M B"]]]:
+    dtype = jnp.dtype(precision)  # what the models were trained in
+
     def forward(world: World, models: Any, data: Any, index: Int[Array, " B"], key: Any) -> tuple[Array, Array]:
         images = world.pixels(data, index, jax.random.key(0))
 
         def one(model: Any) -> tuple[Array, Array]:
-            mean, logvar = model.encode(images)
-            logits = model.decode(sample(mean, logvar, key))
+            mean, logvar = model.encode(images, dtype)
+            logits = model.decode(sample(mean, logvar, key), dtype)
             loss = jnp.sum(jax.nn.softplus(logits) - logits * images, axis=(1, 2, 3))
             return loss, jnp.sum(kl_per_latent(mean, logvar), axis=1)
 

@@ -33,7 +33,7 @@ from sober.nets.nets import at_least_float32
 from sober.nets.norms import NoNorm
 from sober.selection.criterion import REPLICATES, Criterion, Evidence, Judgement
 from sober.train import Feed
-from sober.types import Setting
+from sober.types import Precision, Setting
 from sober.worlds import World
 
 BATCH = 64
@@ -89,7 +89,8 @@ def pipe(
     at_once = max(1, min(64, int(0.5 * free_memory()) // BYTES_EACH))
     alike: dict[Any, list[int]] = {}
     for at, model in enumerate(models):
-        alike.setdefault((model.run.nets, model.run.latents, type(model.autoencoder)), []).append(at)
+        kind = (model.run.nets, model.run.latents, model.run.precision, type(model.autoencoder))
+        alike.setdefault(kind, []).append(at)
     groups = [group[i : i + at_once] for group in alike.values() for i in range(0, len(group), at_once)]
     found: dict[int, tuple[float, float, float]] = {}
     for number, group in enumerate(groups):
@@ -121,7 +122,7 @@ def _judge(
     """Accuracy, reconstruction, and the share of the pictures' variance that reconstructions have, of models alike."""
     autoencoders = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[model.autoencoder for model in models])
     nets, shape = NETS[models[0].run.nets], models[0].image_shape
-    programs = _programs(world, nets, shape, mixing)
+    programs = _programs(world, nets, shape, mixing, models[0].run.precision)
     key = jax.random.key(seed)
     # The pictures are the same for all models; all else is drawn by a model's identity, so company never matters.
     who = jnp.array([int(model.run.identity[:8], 16) for model in models], jnp.uint32)
@@ -146,26 +147,31 @@ class Programs(NamedTuple):
 
 
 @functools.lru_cache(maxsize=8)
-def _programs(world: World, nets: Nets, shape: tuple[int, int, int], mixing: Mixing) -> Programs:
+def _programs(world: World, nets: Nets, shape: tuple[int, int, int], mixing: Mixing, precision: Precision) -> Programs:
+    """Everything computes in what the models were trained in."""
+    dtype = jnp.dtype(precision)
+
     def pictures(
         model: Any, judged: Judged, images: Float[Array, "B H W C"], key: Key[Array, ""]
     ) -> tuple[Float[Array, "B H W C"], Float[Array, "B H W C"]]:
         """Logits of reconstructions, and of pictures whose codes were mixed."""
         for_codes, for_mixing = jax.random.split(key)
-        mean, logvar = model.encode(images)
+        mean, logvar = model.encode(images, dtype)
         codes = sample(mean, logvar, for_codes)
         if mixing == "permuted":
             mixed = permuted(codes, for_mixing)
         else:
             mixed = jax.random.uniform(for_mixing, codes.shape, minval=judged.low, maxval=judged.high)
-        return model.decode(codes), model.decode(mixed)
+        return model.decode(codes, dtype), model.decode(mixed, dtype)
 
     def logits(net: Any, both: Float[Array, "2B H W C"]) -> Float[Array, " 2B"]:
-        return at_least_float32(net(jax.nn.sigmoid(both))[:, 0])
+        return at_least_float32(net(jax.nn.sigmoid(both).astype(dtype))[:, 0])
 
     def begin_one(model: Any, images: Any, key: Key[Array, ""], rate: Any) -> Judged:
         net = nets.judge(key, shape, 1, NoNorm)
-        mean, logvar = jax.lax.map(model.encode, images)  # a part at a time: many models look at many pictures
+        mean, logvar = jax.lax.map(
+            lambda part: model.encode(part, dtype), images
+        )  # a part at a time: many models look at many pictures
         codes = sample(mean, logvar, jax.random.key(1))
         return Judged(net, optax.adam(rate).init(net), codes.min(axis=(0, 1)), codes.max(axis=(0, 1)))
 

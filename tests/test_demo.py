@@ -1,0 +1,92 @@
+"""The demonstration, as a person meets it: what the terminal says, and the report in a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sober.cli import app
+from sober.model import load
+from test_explorer import canvas, chromium, opened  # noqa: F401 (chromium is a fixture)
+
+WIDTHS = [360, 1440, 3840]
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo at its smallest scale."""
+    folder = tmp_path_factory.mktemp("demo") / "out"
+    app(["study", "run", "demo", "--scale", "tiny", "--out", str(folder)], result_action="return_none")
+    return folder
+
+
+def test_running_it_again_says_what_was_found_and_where_the_report_is(
+    out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app(["study", "run", "demo", "--scale", "tiny", "--out", str(out)], result_action="return_none")
+    said = " ".join(capsys.readouterr().out.split())
+    assert "medians over seeds" in said
+    assert all(f" {number} " in said for number in (1, 2, 3))
+    assert said.replace(" ", "").endswith("report.html")
+
+
+def test_the_report_opens_without_a_complaint_at_every_width_in_light_and_dark(out: Path, chromium: Any) -> None:  # noqa: F811
+    for width in WIDTHS:
+        for scheme in ("light", "dark"):
+            with opened(chromium, out / "report.html", width, color_scheme=scheme) as tab:
+                assert tab.evaluate("document.documentElement.scrollWidth") <= width
+                tab.wait_for_selector("svg.marks")
+                assert "seeds 3 → 2" in tab.inner_text("header")
+
+
+def test_every_chart_is_drawn(out: Path, chromium: Any) -> None:  # noqa: F811
+    with opened(chromium, out / "report.html") as tab:
+        tab.wait_for_selector("svg.marks")
+        charts = tab.locator(".vega-embed")
+        assert charts.count() >= 5
+        for at in range(charts.count()):
+            charts.nth(at).scroll_into_view_if_needed()
+            charts.nth(at).locator("svg.marks").wait_for()
+
+
+def test_the_leaderboard_sorts_and_filters(out: Path, chromium: Any) -> None:  # noqa: F811
+    with opened(chromium, out / "report.html") as tab:
+        board = tab.locator("#leaderboard table").first
+        names = board.locator("tbody tr:visible td:first-child, tbody tr:visible th:first-child")
+        before = names.all_inner_texts()
+        header = board.locator("thead th button").first
+        header.focus()
+        tab.keyboard.press("Enter")
+        once = names.all_inner_texts()
+        tab.keyboard.press("Enter")
+        assert sorted(once) == sorted(before)
+        assert names.all_inner_texts() == once[::-1]
+        tab.locator("#leaderboard input").first.fill("dip_vae_ii")
+        left = names.all_inner_texts()
+        assert 0 < len(left) < len(before)
+        assert all("dip_vae_ii" in name for name in left)
+
+
+def test_a_slider_moves_the_picture_of_the_models_own_decoder(out: Path, chromium: Any) -> None:  # noqa: F811
+    with opened(chromium, out / "report.html") as tab:
+        tab.locator("#explorer").scroll_into_view_if_needed()
+        before = canvas(tab)
+        slider = tab.locator("#explorer input[type=range]:visible").first
+        slider.focus()
+        for _ in range(15):
+            tab.keyboard.press("ArrowRight")
+        assert np.abs(canvas(tab).astype(int) - before).max() > 0
+        assert (
+            tab.locator("#explorer input[type=range]").first.get_attribute("aria-label")
+            or tab.locator("#explorer label").count()
+        )
+
+
+def test_the_models_that_are_shown_can_be_loaded(out: Path) -> None:
+    shown = sorted((out / "shown").iterdir())
+    assert shown
+    for path in shown:
+        assert load(out / "models" / path.name).run.identity == path.stem
