@@ -318,6 +318,7 @@ def test_informative_latents_come_first_and_the_others_below_a_fold(chromium: An
 def test_names_are_text_and_are_still_there_after_a_reload_and_for_this_model_alone(chromium: Any, file: Path) -> None:
     with opened(chromium, file) as tab:
         tab.get_by_label("Name of latent 0").fill(HOSTILE)
+        tab.wait_for_timeout(500)  # the browser writes what a page keeps in its own time
         tab.reload()
         assert tab.get_by_label("Name of latent 0").input_value() == HOSTILE
         assert tab.locator(".explorer-controls .explorer-slider").nth(1).get_attribute("aria-label") == HOSTILE

@@ -61,7 +61,7 @@ from sober.study import run as run_study
 from sober.study.plan import TOGETHER
 from sober.study.run import Engine
 from sober.study.study import hours
-from sober.tables import as_runs
+from sober.tables import as_runs, pairs_of
 from sober.tables import make as make_tables
 from sober.tables import write as write_table
 from sober.train import Stopped, train
@@ -705,7 +705,8 @@ def study_tables(
     resamples
         Of the bootstrap intervals.
     """
-    made, lacking = make_tables(Store.open(folder).table(), names.split(",") if names else None, resamples=resamples)
+    runs = as_runs(Store.open(folder).table(), pairs_of(folder))
+    made, lacking = make_tables(runs, names.split(",") if names else None, resamples=resamples)
     for each in made:
         write_table(each, out or folder / "tables")
         console.print(frame_table(each.frame, each.table.title), f"[dim]{each.caption}[/]\n")

@@ -21,7 +21,7 @@ from sober.report.page import Section
 from sober.report.showcase import load_showcase, showcase_part, shown_path
 from sober.report.sortable import Cell, Column, table
 from sober.store import Store
-from sober.tables import Made, Runs, as_runs, make
+from sober.tables import Made, Runs, as_runs, make, pairs_of
 from sober.tables.runs import metrics, short_settings, which_is_better
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def report(folder: Path | str, out: Path | None = None, figures: Path | None = N
     frame, shared = short_settings(store.table())
     if frame.is_empty():
         raise RequestError(f"{folder} has no scores yet: run the study first")
-    runs = as_runs(frame)
+    runs = as_runs(frame, pairs_of(store.folder))
     made, lacking = make(runs)
     drawings = drawable(runs, made)
     chosen = _chosen(store, runs)

@@ -69,6 +69,7 @@ class Judgement(NamedTuple):
     scores: Float[np.ndarray, " M"]
     replicates: Float[np.ndarray, "R M"]  # the scores again, with pictures and partners drawn anew
     flags: tuple[tuple[str, ...], ...]
+    parts: Mapping[str, np.ndarray] = {}  # what the scores were made of, where that is worth keeping
 
 
 @dataclasses.dataclass(frozen=True)

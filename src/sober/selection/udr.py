@@ -317,7 +317,7 @@ def _judge(
         progress(done, 1 + len(rounds))
         again = udr([seen_by(codes, rows) for codes in evidence.codes], partners=who, similarity=similarity, seed=seed)
         replicates += [redrawn(again, rng) for _ in range(REPLICATES // len(rounds))]
-    return Judgement(found.scores, np.array(replicates), found.flags)
+    return Judgement(found.scores, np.array(replicates), found.flags, {"pairs": np.array(found.pairs)})
 
 
 def redrawn(found: UDR, rng: np.random.Generator) -> Float[np.ndarray, " M"]:

@@ -34,7 +34,7 @@ import threadpoolctl
 from sober.encode import codes_path, encode
 from sober.errors import RequestError, brief
 from sober.family import Family
-from sober.files import read_json, write_json
+from sober.files import read_json, save_arrays, write_json
 from sober.metrics import METRICS, score
 from sober.metrics.score import resolved
 from sober.model import load
@@ -177,6 +177,10 @@ class Work:
                 for m, run in enumerate(evidence.runs)
             ]  # fmt: skip
             self._write(rows, self.plan.runs, kind="criterion", preset=PRESET)
+            if found.parts:
+                about = {"kind": "sober.judgement", "criterion": criterion, "world": evidence.runs[0].world}
+                about["runs"] = json.dumps([run.identity for run in evidence.runs])
+                save_arrays(self._marker(f"{name}-{criterion}").with_suffix(".safetensors"), found.parts, about)
         if not self.plan.study.keep_codes:
             for run in evidence.runs:
                 codes_path(family, run, evidence.index).unlink(missing_ok=True)

@@ -27,12 +27,15 @@ from sober.stats import (
     unified_pairs,
     variance_explained,
 )
+from sober.stats import udr_by_partners as by_partners
 from sober.tables.runs import Runs, as_runs, criteria, metrics, places, sampled, unified, which_is_better
 
 if TYPE_CHECKING:
     import polars as pl
 
 RESAMPLES = 500
+PARTNERS = (5, 10, 15, 20, 25, 30, 35, 40, 45)  # as in Duan et al., Table 1
+DRAWS = 100  # of partners
 ESTIMATE = {"value": float, "low": float, "high": float}
 
 
@@ -178,6 +181,29 @@ def strength_trends(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, se
     return _frame({"world": str, "method": str, "metric": str, "n": int, **ESTIMATE}, rows)
 
 
+def udr_by_partners(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
+    """Duan et al., Table 1: rank correlation of UDR with each metric when models have so many partners.
+
+    `value` is the mean over draws of partners, and the interval holds 95% of the draws.
+    """
+    runs, rows = as_runs(data).sound(), []
+    for pairs in runs.pairs:
+        at = places(runs.labels("run").tolist())
+        known = [model for model, run in enumerate(pairs.runs) if run in at]
+        new = places(known)
+        inside = [(new[int(i)], int(j), float(score)) for i, j, score in pairs.scores if int(i) in new]
+        fewest = int(np.bincount([i for i, _, _ in inside]).min())
+        numbers = [*(p for p in PARTNERS if p < fewest), fewest]
+        for name in metrics(runs):
+            column = runs.columns([name])[[at[pairs.runs[model]] for model in known], 0]
+            if np.ma.is_masked(column) or np.ptp(column) == 0:
+                continue
+            for found in by_partners(inside, np.asarray(column), numbers, draws=min(resamples, DRAWS), seed=seed):
+                ends = (found.mean - 1.96 * found.std, found.mean + 1.96 * found.std)
+                rows.append((pairs.world, name, found.partners, len(known), found.mean, *ends))
+    return _frame({"world": str, "metric": str, "partners": int, "n": int, **ESTIMATE}, rows)
+
+
 def leaderboard(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
     """Each setting in each world: median and quartiles of each number over seeds, the best setting first.
 
@@ -259,6 +285,7 @@ UNIFIED = Need(
 SAMPLES = Need(
     "a number of means and of samples, such as gaussian_total_correlation_sampled", lambda runs: bool(sampled(runs))
 )
+PAIRS = Need("the pair scores that a study keeps of udr", lambda runs: bool(runs.pairs))
 STRENGTH = Need(
     "a method with one hyperparameter that varies", lambda runs: bool(runs.about["strength"].is_not_null().any())
 )
@@ -354,6 +381,14 @@ TABLES: dict[str, Table] = {
             f"{SOBER_LOOK}, Figures 16 and 20",
             unified_agreement,
             (UNIFIED,),
+        ),
+        Table(
+            "udr_by_partners",
+            "Rank correlation of UDR with metrics, by the number of partners",
+            "Duan et al. 2020, Table 1",
+            udr_by_partners,
+            (PAIRS, ONE_METRIC),
+            drawn="partners",
         ),
         Table("leaderboard", "Settings, the best first", f"{SOBER_LOOK}, Figures 5 to 7", leaderboard, ()),
     )

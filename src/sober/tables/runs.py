@@ -6,14 +6,17 @@ Runs that diverged are counted in the leaderboard and the captions, and take par
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy.ma import MaskedArray
 
 from sober.errors import RequestError, listed
+from sober.files import load_arrays
 from sober.metrics.registry import METRICS
 from sober.selection.registry import CRITERIA
 
@@ -37,6 +40,7 @@ class Runs:
     values: Float[MaskedArray, "N K"]
     flagged: Bool[np.ndarray, "N K"]
     scales: tuple[str, ...]
+    pairs: tuple[Pairs, ...] = ()  # of UDR, by world
 
     def labels(self, name: str) -> np.ndarray:
         """A column of `about`."""
@@ -79,7 +83,26 @@ class Runs:
         return found.transpose(0, 3, 1, 2)
 
 
-def as_runs(data: pl.DataFrame | Runs) -> Runs:
+class Pairs(NamedTuple):
+    """How well models line up with their partners, as UDR found: rows of model, partner and score, models by place."""
+
+    world: str
+    runs: tuple[str, ...]
+    scores: Float[np.ndarray, "P 3"]
+
+
+def pairs_of(folder: Path) -> tuple[Pairs, ...]:
+    """The pair scores that a study's folder keeps: for each world those among the most models."""
+    found: dict[str, Pairs] = {}
+    for path in sorted((folder / "judged").glob("*-udr.safetensors")):
+        arrays, about = load_arrays(path)
+        pairs = Pairs(about["world"], tuple(json.loads(about["runs"])), arrays["pairs"])
+        if pairs.world not in found or len(found[pairs.world].runs) < len(pairs.runs):
+            found[pairs.world] = pairs
+    return tuple(found.values())
+
+
+def as_runs(data: pl.DataFrame | Runs, pairs: Sequence[Pairs] = ()) -> Runs:
     """Results as one row for each run, in the order of worlds, methods, strengths and seeds."""
     if isinstance(data, Runs):
         return data
@@ -111,6 +134,7 @@ def as_runs(data: pl.DataFrame | Runs) -> Runs:
         values=np.ma.masked_invalid(values),
         flagged=flagged,
         scales=tuple(data["scale"].fill_null("").unique().sort()),
+        pairs=tuple(pairs),
     )
 
 
