@@ -332,3 +332,15 @@ def test_metrics_lists_every_metric(capsys):
     for name, metric in METRICS.items():
         assert name in shown
         assert metric.reference[:20] in shown
+
+
+def test_a_model_is_explored_with_the_pictures_it_was_trained_on(tmp_path, capsys):
+    assert run("train", "blocks", "--steps", 2, "--latents", 2, "--out", tmp_path / "family") == 0
+    (model,) = (tmp_path / "family" / "models").iterdir()
+    assert run("explore", model, "--out", tmp_path / "family.html") == 0
+    lone = model.rename(tmp_path / "lone.safetensors")
+    assert run("explore", lone, "--out", tmp_path / "lone.html") == 0
+    assert run("explore", lone, "blocks", "--out", tmp_path / "named.html") == 0
+    pages = [(tmp_path / f"{name}.html").read_text() for name in ("family", "lone", "named")]
+    assert pages[0] == pages[1] == pages[2]
+    assert run("explore", tmp_path / "nothing.safetensors") == 2

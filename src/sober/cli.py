@@ -47,7 +47,7 @@ from sober.fit import MINUTES, fit
 from sober.fit import pictures as pictures_world
 from sober.methods import METHODS, find_method
 from sober.metrics import FLAGS, METRICS, Scores, score, score_many
-from sober.model import load
+from sober.model import Model, load
 from sober.nets import NETS
 from sober.pictures import contact_sheet, traversals
 from sober.report.explorer import explore
@@ -70,7 +70,7 @@ from sober.tune import TOGETHER as TUNED_TOGETHER
 from sober.tune import parse_space, tune
 from sober.tune import rows as tuned_rows
 from sober.types import Adam, Precision, Run, Setting, read_setting, written
-from sober.worlds import WORLDS, world
+from sober.worlds import WORLDS, World, world
 
 app = App(
     name="sober",
@@ -735,7 +735,9 @@ def report_command(folder: Annotated[Path, _STORE], /, *, out: Path | None = Non
 @app.command(name="explore")
 def explore_command(
     model: Annotated[Path, Parameter(name="MODEL", help="A model's file, or the folder of a fit.")],
-    pictures: Annotated[str, Parameter(name="PICTURES", help="A folder of pictures, or a world, to start from.")],
+    pictures: Annotated[
+        str | None, Parameter(name="PICTURES", help="A folder of pictures, or a world, to start from.")
+    ] = None,
     /,
     *,
     out: Path = Path("explorer.html"),
@@ -743,7 +745,9 @@ def explore_command(
 ) -> None:
     """Write a page on which sliders move a model's latents and the picture follows, drawn by the model's own decoder.
 
-    Examples: `sober explore fitted/ photos/` · `sober explore runs/blocks/models/3f2a91c0.safetensors blocks`
+    Without PICTURES it starts from those that the model was trained on.
+
+    Examples: `sober explore fitted/` · `sober explore runs/blocks/models/3f2a91c0.safetensors --out blocks.html`
 
     Parameters
     ----------
@@ -752,7 +756,22 @@ def explore_command(
     seed
         Of the pictures to start from.
     """
-    console.print(f"wrote [bold]{explore(load(model), pictures_world(pictures), out, seed=seed)}[/]")
+    opened = load(model)
+    shown = pictures_world(pictures) if pictures is not None else _trained_on(model, opened)
+    console.print(f"wrote [bold]{explore(opened, shown, out, seed=seed)}[/]")
+
+
+def _trained_on(path: Path, model: Model) -> World:
+    """The world of a model: as the family beside it opens it, else by its name."""
+    for folder in (path / "family", path.parent.parent):
+        if (folder / "family.json").exists():
+            return Family.open(folder).world
+    try:
+        return world(model.run.world)
+    except RequestError as error:
+        raise RequestError(
+            f"{model.run.world} cannot be opened by its name: give the pictures to start from"
+        ) from error
 
 
 def _indented(text: str) -> None:
