@@ -20,6 +20,7 @@ from families import BLOCKS, StopAt
 from sober.cli import app
 from sober.errors import RequestError
 from sober.fit import MOST_SEEDS, SCALES, SEEDS, Fit, fit, plan, strengths, write_codes
+from sober.methods import METHODS
 from sober.train import Stopped
 
 QUICK: dict[str, Any] = {"steps": 60, "seeds": 2, "latents": 3, "method": ["beta_tcvae", "beta_vae"]}
@@ -123,34 +124,44 @@ def test_wrong_requests_are_refused_before_anything_is_written(
     assert not (tmp_path / "out" / "fit.json").exists()
 
 
-def planned(monkeypatch: pytest.MonkeyPatch, seconds: dict[str, float], minutes: float) -> tuple[list[Any], str]:
-    """A plan on a machine on which a step of a method's family takes so long."""
-    monkeypatch.setattr(sys.modules[plan.__module__], "seconds_per_step", lambda world, runs: seconds[runs[0].method])
-    return plan(BLOCKS, tuple(seconds), minutes, time.monotonic(), None, None, 6, None, {})
+def planned(
+    monkeypatch: pytest.MonkeyPatch, seconds: dict[str, float], minutes: float, world: str = "blocks", **named: Any
+) -> tuple[list[Any], str]:
+    """A plan on a machine on which a step of six β-VAEs takes so long, by their nets."""
+    monkeypatch.setattr(sys.modules[plan.__module__], "seconds_per_step", lambda world, runs: seconds[runs[0].nets])
+    methods = named.get("methods", ("dava", "beta_tcvae", "beta_vae"))
+    return plan(sober.world(world), methods, minutes, time.monotonic(), None, None, 6, None, {})
 
 
 def test_the_plan_fills_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds = {"dava": 0.020, "beta_tcvae": 0.005, "beta_vae": 0.005}
-    runs, note = planned(monkeypatch, seconds, 5)
+    runs, note = planned(monkeypatch, {"small": 0.005}, 5)
     assert not note
     assert len(runs) == 3 * 2 * SEEDS
-    spent = sum(runs[0].steps * each for each in seconds.values())
+    spent = 0.005 * sum(runs[0].steps * METHODS[name].cost for name in ("dava", "beta_tcvae", "beta_vae"))
     assert 0.5 * 300 < spent < 0.65 * 300
 
 
 def test_a_fast_machine_trains_more_seeds_and_then_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    runs, _ = planned(monkeypatch, {"beta_tcvae": 1e-3, "beta_vae": 1e-3}, 1)
+    runs, _ = planned(monkeypatch, {"small": 1e-3}, 1, methods=("beta_tcvae", "beta_vae"))
     seeds = {run.seed for run in runs}
     assert SEEDS < len(seeds) <= MOST_SEEDS
     assert runs[0].steps >= 0.7 * SCALES["small"].enough
-    assert planned(monkeypatch, {"beta_vae": 1e-5}, 10)[0][0].steps > SCALES["small"].enough
+    long, _ = planned(monkeypatch, {"small": 1e-5}, 10, methods=("beta_vae",))
+    assert long[0].steps > SCALES["small"].enough
 
 
-def test_a_slow_machine_leaves_out_the_slowest_method_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    runs, note = planned(monkeypatch, {"dava": 0.2, "beta_tcvae": 0.01, "beta_vae": 0.01}, 1.5)
+def test_a_slow_machine_takes_smaller_nets_then_fewer_methods_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs, note = planned(monkeypatch, {"conv": 0.5, "small": 0.01}, 10, "dsprites")
+    assert {run.nets for run in runs} == {"small"}
+    assert len({run.method for run in runs}) == 3
+    assert "too few for convolutional nets" in note
+    runs, note = planned(monkeypatch, {"conv": 0.01}, 10, "dsprites")
+    assert {run.nets for run in runs} == {"conv"}
+    assert not note
+    runs, note = planned(monkeypatch, {"small": 0.015}, 1.5)
     assert {run.method for run in runs} == {"beta_tcvae", "beta_vae"}
     assert "too few for dava" in note
-    runs, note = planned(monkeypatch, {"beta_vae": 1.0}, 1)
+    runs, note = planned(monkeypatch, {"small": 1.0}, 1)
     assert runs[0].steps < 60
     assert "give more --minutes" in note
 

@@ -171,18 +171,25 @@ def plan(
     if not minutes > 0:
         raise RequestError(f"minutes must be more than 0, got {minutes:g}")
     _check_hyper(methods, hyper)
-    scale = SCALES["small" if min(opened.image_shape[:2]) < SMALL else "large"]
-    make = functools.partial(_runs, opened, scale=scale, latents=latents, nets=nets, hyper=hyper)
+    size = "small" if min(opened.image_shape[:2]) < SMALL else "large"
+    scale = SCALES[size]
+    make = functools.partial(_runs, opened, scale=scale, latents=latents, hyper=hyper)
     if steps is not None:
-        return make(methods, seeds or SEEDS, steps), ""
-    cost = {name: seconds_per_step(opened, make([name], seeds or SEEDS, scale.enough)) for name in methods}
-    left = SHARE * (60 * minutes - (time.monotonic() - began))
-    note, kept = "", list(methods)
-    while len(kept) > 1 and left / sum(cost[name] for name in kept) < scale.fewest:
-        dropped = max(kept, key=lambda name: cost[name])
+        return make(methods, seeds or SEEDS, steps, nets=nets), ""
+    costs = {name: find_method(name).cost for name in methods}
+    note, kept, cheapest = "", list(methods), min(methods, key=lambda name: costs[name])
+    for choice in [nets] if nets is not None or size == "small" else [None, "small"]:
+        nets = choice
+        step = seconds_per_step(opened, make([cheapest], seeds or SEEDS, scale.enough, nets=nets)) / costs[cheapest]
+        left = SHARE * (60 * minutes - (time.monotonic() - began))
+        if left / (step * sum(costs.values())) >= scale.fewest:
+            break
+        note = f"{minutes:g} minutes are too few for convolutional nets on this machine: going on with small ones"
+    while len(kept) > 1 and left / (step * sum(costs[name] for name in kept)) < scale.fewest:
+        dropped = max(kept, key=lambda name: costs[name])
         kept.remove(dropped)
         note = f"{minutes:g} minutes are too few for {dropped} on this machine: going on with {listed(kept)}"
-    affordable = int(left / sum(cost[name] for name in kept))
+    affordable = int(left / (step * sum(costs[name] for name in kept)))
     if affordable < scale.fewest:
         note = (
             f"{minutes:g} minutes allow {max(affordable, 1):,} steps on this machine, and models need some "
@@ -191,7 +198,7 @@ def plan(
     if seeds is None and affordable > scale.enough:
         seeds = min(MOST_SEEDS, SEEDS * affordable // scale.enough)
         affordable = affordable * SEEDS // seeds
-    return make(kept, seeds or SEEDS, max(10, min(affordable, 300_000))), note
+    return make(kept, seeds or SEEDS, max(10, min(affordable, 300_000)), nets=nets), note
 
 
 def _runs(

@@ -235,6 +235,7 @@ dava = Method(
         Hyper("discriminator_rate", 1e-4, "learning rate of the discriminator", low=0.0),
         Hyper("variant", "paper", "paper, or reference as in the public code", choices=("paper", "reference")),
     ),
+    cost=4.5,
     init=init,
     update=update,
     sweeps={  # Table 8: one setting for all of its worlds

@@ -128,6 +128,7 @@ factor_vae = Method(
             "second_batch", True, "permuted codes come from a second batch, not the first again", choices=(True, False)
         ),
     ),
+    cost=2.0,
     init=init,
     update=update,
     sweeps={

@@ -144,6 +144,7 @@ info_gan = Method(
         Hyper("penalty", 10.0, "weight of the gradient penalty that keeps the critic's slope at 1", low=0.0),
         Hyper("critic_rate", 1e-4, "learning rate of the critic and Q", low=0.0),
     ),
+    cost=14.0,
     init=init,
     update=update,
     model=Game,

@@ -100,6 +100,7 @@ class Method:
     update: Callable[[Setup, State, Draw, Key[Array, ""], Int[Array, ""], Mapping[str, Any]], tuple[State, Terms]]
     sweeps: Mapping[str, Mapping[str, tuple[Setting, ...]]] = dataclasses.field(default_factory=dict)
     nets: str | None = None  # the only ones it works with
+    cost: float = 1.0  # about, of a step, in steps of a β-VAE (benchmarks/methods.py)
     model: Callable[[Key[Array, ""], Nets, Shape, int], Autoencoder] = Autoencoder  # what it trains
 
     def sweep(self, study: str) -> Mapping[str, tuple[Setting, ...]]:

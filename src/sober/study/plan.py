@@ -26,7 +26,6 @@ TOGETHER = 64  # models in a cohort, at most: beyond that nothing gets faster
 
 # Model-steps a second, measured (docs/speed.md): 64 x 64 with nets `conv`, small pictures with nets `small`.
 RATES = {("gpu", "large"): 10_000.0, ("cpu", "large"): 13.0, ("gpu", "small"): 50_000.0, ("cpu", "small"): 900.0}
-COST = {"factor_vae": 2.0, "dava": 4.5, "info_gan": 14.0}  # of a step, in steps of a β-VAE
 SCORING = 3.0  # seconds on two cores for one model and all metrics
 CODE_BYTES = 8  # of one latent of one picture: mean and log-variance
 
@@ -41,7 +40,7 @@ class Cohort(NamedTuple):
     def work(self) -> float:
         """What training it takes, in steps of one β-VAE."""
         first = self.runs[0]
-        return first.steps * len(self.runs) * COST.get(first.method, 1.0)
+        return first.steps * len(self.runs) * METHODS[first.method].cost
 
 
 class Estimate(NamedTuple):
