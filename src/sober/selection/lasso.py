@@ -69,9 +69,10 @@ class Columns(NamedTuple):
     def between(self, left: Sequence[int], right: Sequence[int]) -> Moments:
         """Moments of the columns of neighbouring models with those of others."""
         first, second = (slice(self.span[side[0]], self.span[side[-1] + 1]) for side in (left, right))
-        ends = np.cumsum(self.rows)
-        parts = [self.values[end - n : end] for n, end in zip(self.rows, ends, strict=True)]
-        products = np.array([part[:, first].T @ part[:, second] for part in parts])
+        products = np.empty((len(self.rows), first.stop - first.start, second.stop - second.start))
+        for n, end, out in zip(self.rows, np.cumsum(self.rows), products, strict=True):
+            part = self.values[end - n : end]
+            np.matmul(part[:, first].T, part[:, second], out=out)
         return Moments.of(products, self.rows, self.total[:, first], self.total[:, second])
 
 
@@ -89,13 +90,21 @@ class Moments(NamedTuple):
         b: Float[np.ndarray, "F B"],
     ) -> Moments:
         """From sums over the rows of each fold, of products and of the columns, whose sums over all rows are 0."""
-        whole, F = products.sum(axis=0), _held(rows)
-        products, inside = products[:F], rows[:F, None, None]
+        F = _held(rows)
+        inside = rows[:F, None, None]
         outside = rows.sum() - inside
+        covariance = np.empty((F + 1, *products.shape[1:]))
+        whole = products.sum(axis=0, out=covariance[-1])
+        np.subtract(whole, products[:F], out=covariance[:F])
         totals = a[:F, :, None] * b[:F, None, :]  # so that −a / outside and −b / outside are the means to measure from
-        covariance = (whole - products - totals / outside) / outside
-        held = products / inside + totals * (2 / (outside * inside) + 1 / outside**2)
-        return Moments(np.concatenate([covariance, whole[None] / rows.sum()]), held)
+        held = totals * (2 / (outside * inside) + 1 / outside**2)
+        products[:F] /= inside  # in place, as these arrays are larger than a cache
+        held += products[:F]
+        totals /= outside
+        covariance[:F] -= totals
+        covariance[:F] /= outside
+        whole /= rows.sum()
+        return Moments(covariance, held)
 
 
 def _held(rows: Int[np.ndarray, " F"]) -> int:
@@ -150,7 +159,7 @@ def regressions(
     grid = np.geomspace(1.0, SMALLEST, STRENGTHS) if grid is None else np.asarray(grid, np.float64)
     widest = columns.own.held.shape[2]
     coefficients, chosen = np.zeros((len(pairs), widest, widest)), np.zeros((len(pairs), widest))
-    regress = _compiled()
+    regress, quads = _compiled(), (0,) * (columns.own.held.shape[3] // LANES)
     for left, right, which in blocks(columns.span, pairs):
         moments = columns.between(left, right)
         forth = np.isin(pairs[which, 0], left)
@@ -161,7 +170,7 @@ def regressions(
             if len(wanted):
                 there = Moments(*map(np.ascontiguousarray, seen))
                 start = (columns.span[first], columns.span[second])
-                found = regress(pairs[wanted], columns, there, start, grid, float(fixed), float(slack))
+                found = regress(pairs[wanted], columns, there, start, grid, float(fixed), float(slack), quads)
                 coefficients[wanted], chosen[wanted] = found
     return coefficients, chosen
 
@@ -232,10 +241,14 @@ def _regress(
     grid: np.ndarray,
     fixed: float,
     slack: float,
+    quads: tuple[int, ...],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """All lassos of some pairs; `moments` are of their columns, from the columns at `start` on."""
+    """All lassos of some pairs; `moments` are of their columns, from the columns at `start` on.
+
+    `quads` has an element for every LANES lanes. The compiler knows the length of a tuple, and so unrolls their loops.
+    """
     span, own = columns.span, columns.own
-    _, folds, widest, lanes = own.held.shape
+    folds, widest, lanes = own.held.shape[1], own.held.shape[2], LANES * len(quads)
     path = np.zeros((TABLE + widest, lanes))
     coefficients, chosen = np.zeros((len(pairs), widest, widest)), np.zeros((len(pairs), widest))
     errors, strengths = np.empty(len(grid)), np.empty(len(grid))
@@ -250,10 +263,10 @@ def _regress(
                 for at in range(len(grid)):
                     strengths[at] = largest * grid[at]
                 held, spread = moments.held[:, y, x : x + D], columns.spread[:, span[m] + t]
-                strength = _choose(path, gram, aim, own.held[n], held, spread, strengths, errors)
+                strength = _choose(path, lanes, gram, aim, own.held[n], held, spread, strengths, errors)
             chosen[pair, t] = strength
             if (1 - strength / largest) ** 2 > 2 * slack:  # twice the gap, which is quadratic
-                _solve(path, gram, aim, folds, strength, coefficients[pair, t])
+                _solve(path, lanes, gram, aim, folds, strength, coefficients[pair, t])
     return coefficients, chosen
 
 
@@ -265,66 +278,67 @@ def _largest(aim: np.ndarray, fold: int) -> float:
     return largest
 
 
-def _start(path: np.ndarray, gram: np.ndarray, aim: np.ndarray, fold: int) -> None:
+def _start(path: np.ndarray, lanes: int, gram: np.ndarray, aim: np.ndarray, fold: int) -> None:
     """All features at rest."""
     D = aim.shape[1]
     for j in range(D):
-        for i in range(path.shape[1]):
+        for i in range(lanes):
             path[TABLE + j, i] = -gram[fold, j, i]
-    for i in range(path.shape[1]):
+    for i in range(lanes):
         path[SIGN, i], path[FLAT, i], path[SLOPE, i] = 0.0, 0.0, 0.0
     for k in range(D):
         path[FLAT, k], path[FLOOR, k] = aim[fold, k], INDEPENDENT * gram[fold, k, k]
 
 
-def _next(path: np.ndarray, D: int, now: float) -> tuple[float, int]:
+def _next(path: np.ndarray, lanes: int, D: int, now: float) -> tuple[float, int]:
     """The strength at which a feature comes or goes next, on the way down from `now`, and which; 0 if none does."""
-    for k in range(path.shape[1]):
+    for k in range(lanes):
         flat, slope, sign = path[FLAT, k], path[SLOPE, k], path[SIGN, k]
         # In use, w may be on its way to 0. At rest, |c| is below the strength, which may fall faster.
         side = math.copysign(1.0, flat) if sign == 0 else -sign
         closing = (1.0 if sign == 0 else 0.0) - side * slope
         path[AT, k] = side * flat / (closing if closing > 0 else np.inf)
     while True:
-        best, left = 0.0, 0
-        for k in range(D):
+        best, left = 0.0, 0.0
+        for k in range(lanes):
             best = max(best, path[AT, k])
-        for k in range(D):  # the first of equals; apart from the maximum, so that neither loop branches
-            left = max(left, D - k if path[AT, k] == best else 0)
-        which = D - left
         if best == 0:
             return 0.0, -1
+        for k in range(lanes):  # the first of equals; apart from the maximum, so that neither loop branches
+            left = max(left, float(lanes - k) if path[AT, k] == best else 0.0)
+        which = lanes - int(left)
         if path[SIGN, which] != 0 or -path[TABLE + which, which] > path[FLOOR, which]:
             return min(best, now), which
         path[AT, which] = 0.0  # a function of the features in use adds nothing to them
 
 
-def _turn(path: np.ndarray, D: int, k: int) -> None:
+def _turn(path: np.ndarray, lanes: int, D: int, k: int) -> None:
     """Brings feature k into use, or to rest. What is exchanged for w is the distance of c from ± strength."""
     before = path[SIGN, k]
     after = math.copysign(1.0, path[FLAT, k]) if before == 0 else 0.0
     path[SLOPE, k] -= after
-    _exchange(path, D, k)
+    _exchange(path, lanes, D, k)
     path[SLOPE, k] += before
     path[SIGN, k] = after
 
 
-def _exchange(path: np.ndarray, D: int, k: int) -> None:
+def _exchange(path: np.ndarray, lanes: int, D: int, k: int) -> None:
     pivot = 1 / path[TABLE + k, k]
-    for i in range(path.shape[1]):
+    for i in range(lanes):
         path[ROW, i] = path[TABLE + k, i]
     for j in range(FLAT, TABLE + D):
         part = path[j, k] * pivot
-        for i in range(path.shape[1]):
+        for i in range(lanes):
             path[j, i] -= part * path[ROW, i]
         path[j, k] = -part
-    for i in range(path.shape[1]):
+    for i in range(lanes):
         path[TABLE + k, i] = path[ROW, i] * pivot
     path[TABLE + k, k] = pivot
 
 
 def _choose(
     path: np.ndarray,
+    lanes: int,
     gram: np.ndarray,
     aim: np.ndarray,
     test: np.ndarray,
@@ -338,11 +352,11 @@ def _choose(
     for at in range(last):
         errors[at] = 0.0
     for fold in range(len(spread)):
-        _start(path, gram, aim, fold)
+        _start(path, lanes, gram, aim, fold)
         done, now, error = 0, max(strengths[0], _largest(aim, fold)), spread[fold]
         for _ in range(EVENTS * D):
-            below, which = _next(path, D, now)
-            slope, bend = _parabola(path, test, held, fold, now)
+            below, which = _next(path, lanes, D, now)
+            slope, bend = _parabola(path, lanes, test, held, fold, now)
             while done < last and strengths[done] >= below:
                 step = strengths[done] - now
                 errors[done] += error + step * (slope + step * bend)
@@ -351,35 +365,39 @@ def _choose(
                 break
             step = below - now
             error += step * (slope + step * bend)
-            _turn(path, D, which)
+            _turn(path, lanes, D, which)
             now = below
     return strengths[np.argmin(errors)]
 
 
-def _parabola(path: np.ndarray, test: np.ndarray, held: np.ndarray, fold: int, now: float) -> tuple[float, float]:
+def _parabola(
+    path: np.ndarray, lanes: int, test: np.ndarray, held: np.ndarray, fold: int, now: float
+) -> tuple[float, float]:
     """How the squared error on held-out rows goes with the strength from `now` on: slope · step + bend · step²."""
-    for k in range(path.shape[1]):
+    for k in range(lanes):
         path[ALONG, k] = path[SLOPE, k] * path[SIGN, k] ** 2
     slope, bend = 0.0, 0.0
     for j in range(held.shape[1]):
         if path[SIGN, j] != 0:
             along, w, bent = path[SLOPE, j], path[FLAT, j] + now * path[SLOPE, j], 0.0
-            for i in range(path.shape[1]):
+            for i in range(lanes):
                 bent += test[fold, j, i] * path[ALONG, i]
             slope += w * bent - held[fold, j] * along
             bend += along * bent
     return 2 * slope, bend
 
 
-def _solve(path: np.ndarray, gram: np.ndarray, aim: np.ndarray, fold: int, strength: float, out: np.ndarray) -> None:
+def _solve(
+    path: np.ndarray, lanes: int, gram: np.ndarray, aim: np.ndarray, fold: int, strength: float, out: np.ndarray
+) -> None:
     """Fills in the coefficients at one strength."""
     D, now = aim.shape[1], np.inf
-    _start(path, gram, aim, fold)
+    _start(path, lanes, gram, aim, fold)
     for _ in range(EVENTS * D):
-        below, which = _next(path, D, now)
+        below, which = _next(path, lanes, D, now)
         if which < 0 or below <= strength:
             break
-        _turn(path, D, which)
+        _turn(path, lanes, D, which)
         now = below
     for k in range(D):
         if path[SIGN, k] != 0:

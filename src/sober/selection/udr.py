@@ -19,7 +19,6 @@ from jaxtyping import Bool, Float, Int
 
 from sober.encode import Progress
 from sober.errors import RequestError, listed
-from sober.model import latent_kl
 from sober.selection.criterion import REPLICATES, Criterion, Evidence, Judgement, halves, seen_by
 from sober.selection.lasso import Columns, blocks, regressions
 from sober.types import Codes, Run
@@ -190,10 +189,11 @@ def _standardised(x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N D"]:
     x = np.array(x, np.float64, order="F")
     low, high = x.min(axis=0), x.max(axis=0)
     largest = np.maximum(high, -low)
-    x /= np.where(largest > 0, largest, 1.0)  # so that squares of the largest numbers fit
+    if ((largest > 1e100) | ((largest > 0) & (largest < 1e-100))).any():
+        x /= np.where(largest > 0, largest, 1.0)  # so that squares of the largest numbers fit
     x -= x.mean(axis=0)
     x[:, low == high] = 0.0
-    spread = x.std(axis=0)
+    spread = np.sqrt(np.einsum("nd,nd->d", x, x) / len(x))
     x /= np.where(spread > 0, spread, 1.0)
     return x
 
@@ -225,7 +225,8 @@ def drawn_rows(codes: Sequence[Codes], rows: int, seed: int) -> list[Codes]:
                 f"model {at} has codes of {len(each.mean)} pictures and model 0 of {count}: encode the same pictures"
             )
         for name, array in (("mean", each.mean), ("logvar", each.logvar)):
-            if array is not None and not np.isfinite(array).all():
+            # A sum is quick to take, and is finite where all numbers are, unless they are huge.
+            if array is not None and not np.isfinite(array.sum(dtype=np.float64)) and not np.isfinite(array).all():
                 column = int(np.flatnonzero(~np.isfinite(array).all(axis=0))[0])
                 raise RequestError(f"model {at}: {name} of latent {column} is not finite: leave this model out")
     if count < 10:
@@ -248,7 +249,10 @@ def informative_latents(codes: Codes) -> Bool[np.ndarray, " D"]:
     """Latents of mean KL from the prior above 0.01 nats (eq. 3); without log-variances, of variance above 0.01."""
     if codes.logvar is None:
         return np.asarray(codes.mean, np.float64).var(axis=0) > INFORMATIVE
-    return latent_kl(np.clip(codes.mean, -1e15, 1e15), np.clip(codes.logvar, -1e15, 80)) > INFORMATIVE  # fits float32
+    mean, logvar = codes.mean, np.minimum(codes.logvar, 80)  # e^80 fits float32
+    square = np.einsum("nd,nd->d", mean, mean, dtype=np.float64) / len(mean)
+    variance, entropy = (each.mean(axis=0, dtype=np.float64) for each in (np.exp(logvar), logvar))
+    return (square + variance - 1 - entropy) / 2 > INFORMATIVE
 
 
 def model_flags(codes: Codes, informative: Bool[np.ndarray, " D"]) -> tuple[str, ...]:
