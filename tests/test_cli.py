@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 
 from sober.cli import app, main, parse_sweep
+from sober.console import bar
 from sober.errors import RequestError
 from sober.family import Family
 from sober.metrics import METRICS
+from sober.train import Progress
 
 SMALL = ["--steps", "20", "--latents", "3", "--batch", "16"]
 
@@ -344,3 +346,24 @@ def test_a_model_is_explored_with_the_pictures_it_was_trained_on(tmp_path, capsy
     pages = [(tmp_path / f"{name}.html").read_text() for name in ("family", "lone", "named")]
     assert pages[0] == pages[1] == pages[2]
     assert run("explore", tmp_path / "nothing.safetensors") == 2
+
+
+def test_the_bar_follows_training_what_comes_after_it_and_the_work_of_others(tmp_path):
+    with bar() as watcher:
+        watcher.progress(Progress(50, 100, 10.0, 5.0, 5, 10, 9, 2, 3, 1.5))
+        watcher.stage("scoring", 1, 4)
+        said = [task.description for task in watcher.bar.tasks]
+        assert said == ["cohort 2/3 · 9 models · step 5 · loss 1.5", "scoring"]
+        watcher.stage("udr", 4, 4)
+        assert not watcher.bar.tasks[1].visible
+    file, out = tmp_path / "mine.py", tmp_path / "out"
+    file.write_text(
+        "from sober.study import Product, Study\n"
+        "product = Product(['blocks'], {'vae': {}}, seeds=2, steps=3, latents=2, batch=8)\n"
+        "study = Study('mine', 'Mine', 'none', [product], metrics=['active_latents'])\n"
+    )
+    assert run("study", "run", file, "--out", out, "--workers", 2) == 0
+    with bar() as watcher:
+        watcher.looked(out)
+        watcher.looked(out)  # too soon to look again
+        assert [task.description for task in watcher.bar.tasks] == ["2 of 2 runs trained · 0 workers busy"]

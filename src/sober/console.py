@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +34,7 @@ from sober.metrics import METRICS, Scores
 from sober.model import latent_kl
 from sober.pictures import INFORMATIVE
 from sober.selection import Ranking
-from sober.study import Plan, Status
+from sober.study import Plan, Status, status
 from sober.study.plan import counts
 from sober.tables import Runs
 from sober.train import Progress as TrainingProgress
@@ -43,6 +45,7 @@ from sober.worlds.stored import Stored
 if TYPE_CHECKING:
     from polars import DataFrame
 
+LOOK_EVERY = 2.0  # seconds
 FACTORS_SHOWN = 8  # of a world in the list
 
 _TITLED: dict[str, Any] = {"title_justify": "left", "title_style": "bold", "box": None, "header_style": "dim"}
@@ -70,6 +73,8 @@ class Bar:
     def __init__(self, bar: Progress) -> None:
         self.bar = bar
         self.task: TaskID | None = None
+        self.second: TaskID | None = None
+        self.last = -math.inf
 
     def progress(self, progress: TrainingProgress) -> None:
         cohort = f"cohort {progress.cohort}/{progress.cohorts} · " if progress.cohorts > 1 else ""
@@ -82,6 +87,25 @@ class Bar:
 
     def note(self, text: str) -> None:
         self.bar.console.print(f"[yellow]{text}[/]")
+
+    def stage(self, what: str, done: int, total: int) -> None:
+        """A second bar for what comes after training, whatever it is just now."""
+        if self.second is None:
+            self.second = self.bar.add_task(what)
+        self.bar.update(self.second, description=what, completed=done, total=total, visible=done < total)
+
+    def looked(self, folder: Path) -> None:
+        """A bar for what others do on a study's store, looked at every other second."""
+        if time.monotonic() - self.last < LOOK_EVERY:
+            return
+        self.last, now = time.monotonic(), status(folder)
+        if self.task is None:
+            self.task = self.bar.add_task("")
+        what = f"{now.trained:,} of {counted(now.runs, 'run')} trained · {counted(len(now.claimed), 'worker')} busy"
+        rate = sum(note.get("rate") or 0.0 for note in now.running)
+        self.bar.update(self.task, description=what, completed=now.trained, total=now.runs)
+        left = math.nan if now.seconds_left is None else now.seconds_left
+        self.bar.tasks[self.task].fields.update(rate=rate or None, left=left)
 
     def counting(self, what: str) -> Callable[[int, int], None]:
         """A second bar for work after training that reports (done, total)."""
@@ -266,27 +290,27 @@ def plan_table(planned: Plan) -> Group:
     return Group(title, table)
 
 
-def status_table(status: Status) -> Group:
+def status_table(now: Status) -> Group:
     """What is done, running and failed."""
-    title = Text(f"{status.name}: {status.trained:,} of {counted(status.runs, 'run')} trained", style="bold")
+    title = Text(f"{now.name}: {now.trained:,} of {counted(now.runs, 'run')} trained", style="bold")
     table = Table(box=None, header_style="dim")
     table.add_column("world", style="cyan", no_wrap=True)
     table.add_column("trained", justify="right")
     table.add_column("of", justify="right")
-    for spec, (trained, total) in status.by_world.items():
+    for spec, (trained, total) in now.by_world.items():
         table.add_row(spec, f"{trained:,}", f"{total:,}")
-    below: list[Table | Text] = [Text(f"{status.rows:,} scores in the store")]
-    if status.scale:
-        below.append(Text(f"scale: {status.scale}", style="yellow"))
-    notes = {note["task"]: note for note in status.running}
-    for holder in status.claimed:
+    below: list[Table | Text] = [Text(f"{now.rows:,} scores in the store")]
+    if now.scale:
+        below.append(Text(f"scale: {now.scale}", style="yellow"))
+    notes = {note["task"]: note for note in now.running}
+    for holder in now.claimed:
         note = notes.get(holder.name)
         what = f"{note['what']} {note['done'] / max(note['total'], 1):.0%}" if note else "at work"
         below.append(Text(f"{holder.name}: {what}, by process {holder.pid} on {holder.host}", style="cyan"))
-    if (left := status.seconds_left) is not None:
+    if (left := now.seconds_left) is not None:
         below.append(Text(f"about {datetime.timedelta(seconds=round(left))} of training left at this pace"))
-    below += [Text(f"{spec} is not here: {why}", style="yellow") for spec, why in status.missing.items()]
-    for failure in status.failed:
+    below += [Text(f"{spec} is not here: {why}", style="yellow") for spec, why in now.missing.items()]
+    for failure in now.failed:
         of = counted(len(failure.runs), "run")
         below.append(Text(f"{failure.task} ({of}) failed {failure.tries} times: {failure.error}", style="red"))
     return Group(title, table, Text(""), *below)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -115,6 +115,15 @@ def halves(pictures: int, seed: int, count: int = HALVES) -> list[Int[np.ndarray
     """
     rng = np.random.default_rng([seed, 1])
     return [rng.permutation(pictures)[: max(pictures // 2, 10)] for _ in range(count)]
+
+
+def alike(models: Sequence[Model], at_once: int) -> list[list[int]]:
+    """Places of models that one program serves side by side, at most so many together."""
+    kinds: dict[Any, list[int]] = {}
+    for at, model in enumerate(models):
+        kind = (model.run.nets, model.run.latents, model.run.precision, type(model.autoencoder))
+        kinds.setdefault(kind, []).append(at)
+    return [group[i : i + at_once] for group in kinds.values() for i in range(0, len(group), at_once)]
 
 
 def seen_by(codes: Codes, rows: Int[np.ndarray, " n"]) -> Codes:

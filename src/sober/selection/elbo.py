@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int
 from sober.device import compiler_options
 from sober.encode import BATCH, Progress, models_at_once
 from sober.methods.method import kl_per_latent, sample
-from sober.selection.criterion import Criterion, Evidence, Judgement, halves
+from sober.selection.criterion import Criterion, Evidence, Judgement, alike, halves
 from sober.types import Precision
 from sober.worlds import World
 
@@ -38,7 +38,7 @@ def _terms(evidence: Evidence, seed: int, progress: Progress) -> Terms:
     pictures = world.everything() if evidence.index is None else evidence.index
     found = {name: np.empty((len(evidence.runs), len(pictures)), np.float32) for name in ("reconstruction", "kl")}
     done = 0
-    for group in _alike(evidence):
+    for group in alike(evidence.models, models_at_once(evidence.runs[0], BATCH)):
         models = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[evidence.models[at].autoencoder for at in group])
         for start in range(0, len(pictures), BATCH):
             part = pictures[start : start + BATCH]
@@ -50,16 +50,6 @@ def _terms(evidence: Evidence, seed: int, progress: Progress) -> Terms:
             progress(done + len(group) * (start + len(part)), len(evidence.runs) * len(pictures))
         done += len(group) * len(pictures)
     return found
-
-
-def _alike(evidence: Evidence) -> list[list[int]]:
-    """Models of one shape, as many as fit at once."""
-    shapes: dict[Any, list[int]] = {}
-    for at, model in enumerate(evidence.models):
-        kind = (model.run.nets, model.run.latents, model.run.precision, type(model.autoencoder))
-        shapes.setdefault(kind, []).append(at)
-    at_once = models_at_once(evidence.runs[0], BATCH)
-    return [group[i : i + at_once] for group in shapes.values() for i in range(0, len(group), at_once)]
 
 
 @functools.cache

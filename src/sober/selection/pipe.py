@@ -31,7 +31,7 @@ from sober.model import Model
 from sober.nets import NETS, Nets
 from sober.nets.nets import at_least_float32
 from sober.nets.norms import NoNorm
-from sober.selection.criterion import REPLICATES, Criterion, Evidence, Judgement
+from sober.selection.criterion import REPLICATES, Criterion, Evidence, Judgement, alike
 from sober.train import Feed
 from sober.types import Precision, Setting
 from sober.worlds import World
@@ -87,11 +87,7 @@ def pipe(
     if mixing not in ("uniform", "permuted"):
         raise RequestError(f"codes are mixed 'uniform' or 'permuted', not {mixing!r}")
     at_once = max(1, min(64, int(0.5 * free_memory()) // BYTES_EACH))
-    alike: dict[Any, list[int]] = {}
-    for at, model in enumerate(models):
-        kind = (model.run.nets, model.run.latents, model.run.precision, type(model.autoencoder))
-        alike.setdefault(kind, []).append(at)
-    groups = [group[i : i + at_once] for group in alike.values() for i in range(0, len(group), at_once)]
+    groups = alike(models, at_once)
     found: dict[int, tuple[float, float, float]] = {}
     for number, group in enumerate(groups):
 

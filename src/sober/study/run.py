@@ -110,6 +110,8 @@ def _in_processes(arguments: tuple[Any, ...], workers: int, watcher: Watcher | N
     try:
         while any(process.is_alive() for process in started):
             time.sleep(0.2)
+            if isinstance(watcher, Onlooker):
+                watcher.looked(Path(arguments[0]))
     except KeyboardInterrupt:
         for process in started:
             if process.is_alive() and process.pid is not None:

@@ -25,7 +25,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -50,6 +50,13 @@ TOLD_EVERY = 2.0  # seconds between two notes of progress
 ROWS_AT_ONCE = 8  # models whose scores are written together
 WAIT = 1.0  # seconds between looks at what other processes do
 PRESET = "label_free"  # of criteria, which have no other
+
+
+@runtime_checkable
+class Stages(Protocol):
+    """A watcher that also wants to see what comes after training: scoring, encoding, each criterion."""
+
+    def stage(self, what: str, done: int, total: int) -> None: ...
 
 
 class Failure(NamedTuple):
@@ -289,6 +296,8 @@ class Work:
 
     def _tell(self, name: str, what: str, done: int, total: int) -> None:
         self._told(name, {"what": what, "done": done, "total": total})
+        if isinstance(self.watcher, Stages):
+            self.watcher.stage(what, done, total)
 
     def _told(self, name: str, about: dict[str, Any]) -> None:
         last = getattr(self, "_last", 0.0)
@@ -309,7 +318,8 @@ class _Telling:
         about = {"what": "training", "done": progress.done, "total": progress.total, "rate": progress.rate}
         self.work._told(self.name, {**about, "left": progress.seconds_left})
         if self.watcher is not None:
-            self.watcher.progress(progress)
+            names = [cohort.name for cohort in self.work.plan.cohorts]
+            self.watcher.progress(progress._replace(cohort=names.index(self.name) + 1, cohorts=len(names)))
 
     def note(self, text: str) -> None:
         if self.watcher is not None:
