@@ -44,9 +44,9 @@ def test_the_report_opens_without_a_complaint_at_every_width_in_light_and_dark(o
 
 def test_every_chart_is_drawn(out: Path, chromium: Any) -> None:  # noqa: F811
     with opened(chromium, out / "report.html") as tab:
-        tab.wait_for_selector("svg.marks")
+        drawn = "document.querySelectorAll('.vega-embed svg.marks').length"
+        tab.wait_for_function(f"{drawn} >= 5")  # they are drawn one after the other
         charts = tab.locator(".vega-embed")
-        assert charts.count() >= 5
         for at in range(charts.count()):
             charts.nth(at).scroll_into_view_if_needed()
             charts.nth(at).locator("svg.marks").wait_for()

@@ -266,7 +266,7 @@ def test_models_that_can_be_shown_are_shown_the_best_first(tmp_path: Path, monke
         (store.folder / "shown" / f"{run.identity}.safetensors").touch()
     asked: list[Any] = []
 
-    def part(store: Store, runs: list[str], scores: dict[str, str]) -> HtmlPart:
+    def part(store: Store, runs: list[str], scores: dict[str, str], settings: Any = None) -> HtmlPart:
         asked.extend(zip(runs, (scores[run] for run in runs), strict=True))
         return HtmlPart(".mine { color: red }", "<p>the models</p>", "", "null")
 
