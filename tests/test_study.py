@@ -314,6 +314,7 @@ def test_a_method_of_ones_own_needs_no_change_and_its_failure_stops_nothing(
     store, failed = run(path, tmp_path / "out")
     done = store.table().filter(metric="mig").group_by("method").len()
     assert dict(done.iter_rows()) == {"beta_vae": 4, "mine": 2}
+    assert store.table().filter(metric="udr").height == 6  # what could be trained is judged
     assert failed
     assert all("ArithmeticError: this never works" in failure.error for failure in failed)
     assert {identity for failure in failed for identity in failure.runs} == {

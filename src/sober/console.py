@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -108,15 +109,8 @@ class Bar:
         self.bar.tasks[self.task].fields.update(rate=rate or None, left=left)
 
     def counting(self, what: str) -> Callable[[int, int], None]:
-        """A second bar for work after training that reports (done, total)."""
-        task: list[TaskID] = []
-
-        def counted_(done: int, total: int) -> None:
-            if not task:
-                task.append(self.bar.add_task(what))
-            self.bar.update(task[0], completed=done, total=total)
-
-        return counted_
+        """The second bar, for work after training that reports (done, total)."""
+        return functools.partial(self.stage, what)
 
 
 @contextmanager

@@ -309,7 +309,7 @@ def _write(folder: Path, family: Family, ranking: Ranking, seed: int) -> None:
 def _report(folder: Path, family: Family, ranking: Ranking) -> None:
     """The ranking as a store, what the report shows of the best models, and the report."""
     from sober.report.report import report  # noqa: PLC0415 -- draws, and so takes long to import
-    from sober.report.showcase import about_shown, save_showcase, showcase, shown_path  # noqa: PLC0415
+    from sober.report.showcase import keep_showcase  # noqa: PLC0415
 
     store = Store.create(folder / "results")
     runs = {run.identity: run for run in family.runs}
@@ -322,12 +322,10 @@ def _report(folder: Path, family: Family, ranking: Ranking) -> None:
     write_json(store.folder / "study.json", {"name": "fit", "title": family.summary(), "scale": "", "command": ""})
     for model in ranking.models[:SHOWN]:
         _, codes = next(iter(encode(family, [model.run])))
-        path = shown_path(store.folder, model.run.identity)
-        path.parent.mkdir(exist_ok=True)
         (store.folder / "models").mkdir(exist_ok=True)
         with replacing(store.model_path(model.run)) as temporary:
             shutil.copyfile(family.model_path(model.run), temporary)
-        save_showcase(path, showcase(family.model(model.run), codes, family.world), about_shown(model.run, codes))
+        keep_showcase(store.folder, family.model(model.run), codes, family.world)
     store.compact()
     report(store.folder, folder / "report.html")
 

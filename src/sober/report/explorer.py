@@ -29,7 +29,7 @@ from sober.worlds import World
 STARTS = 11  # pictures to start from; with the start at 0 they are twelve, which fill their rows
 SAMPLE = 512  # pictures from which what each latent carries is estimated
 
-PAGE = """<!doctype html>
+HEAD = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -39,6 +39,10 @@ PAGE = """<!doctype html>
 <title>{title}</title>
 <style>
 {css}
+"""  # of every page
+PAGE = (
+    HEAD
+    + """\
 html {{ font: clamp(16px, 0.55vw + 8.5px, 24px) system-ui, sans-serif; background: var(--paper); color: var(--ink); }}
 body {{ max-width: 110rem; margin: 0 auto; padding: clamp(1rem, 4vw, 4rem); }}
 h1 {{ margin: 0 0 0.25rem; font-size: 1.6rem; font-weight: 600; overflow-wrap: anywhere; }}
@@ -54,6 +58,7 @@ h1 {{ margin: 0 0 0.25rem; font-size: 1.6rem; font-weight: 600; overflow-wrap: a
 </body>
 </html>
 """
+)
 
 
 class HtmlPart(NamedTuple):

@@ -14,22 +14,14 @@ from html import escape
 from typing import Any, NamedTuple
 
 from sober.report.charts import PAGE, template
-from sober.report.explorer import embedded, file
+from sober.report.explorer import HEAD, embedded, file
 from sober.report.figures import Figure
 
 COLUMN, NAMES = 46, 150  # least pixels of a column with a number, and of the names of rows
 
-FRAME = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<link rel="icon" href="data:,">
-<title>{title}</title>
-<style>
-{css}
-</style>
+FRAME = (
+    HEAD
+    + """</style>
 </head>
 <body class="report">
 <a class="skip" href="#main">Skip to the findings</a>
@@ -42,6 +34,7 @@ FRAME = """<!doctype html>
 </body>
 </html>
 """
+)
 
 
 class Section(NamedTuple):

@@ -114,6 +114,13 @@ def save_showcase(path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[s
         raise RequestError(f"cannot write {path} ({brief(error)}): choose another folder") from error
 
 
+def keep_showcase(folder: Path, model: Model, codes: Codes, world: World) -> None:
+    """Computes what is shown of a model and keeps it in a store's folder."""
+    path = shown_path(folder, model.run.identity)
+    path.parent.mkdir(exist_ok=True)
+    save_showcase(path, showcase(model, codes, world), about_shown(model.run, codes))
+
+
 def load_showcase(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The arrays in a file of `save_showcase`, and what they are about."""
     arrays, metadata = load_arrays(path)

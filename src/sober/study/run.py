@@ -145,11 +145,9 @@ def _on_ray(
         ray.init(address=address, log_to_driver=False, logging_level="error")
     if gpus is None:
         gpus = 1.0 if ray.cluster_resources().get("GPU") else 0.0
-    piece: Callable[..., Any] = ray.remote(num_gpus=gpus, num_cpus=1, max_retries=RETRIES, retry_exceptions=False)(
-        _piece
-    )
+    piece: Any = ray.remote(num_gpus=gpus, num_cpus=1, max_retries=RETRIES, retry_exceptions=False)(_piece)
     for names in ([each.name for each in planned.cohorts], ["judge"]):
-        for _ in range(2):  # what failed is tried once more
+        for _ in range(2):  # a task that was lost for good gets another chance
             _finish(ray, [piece.remote(*arguments, name) for name in names], watcher, Path(arguments[0]))
 
 
@@ -169,15 +167,7 @@ def _finish(ray: Any, tasks: Sequence[Any], watcher: Watcher | None, folder: Pat
 
 def _piece(folder: str, source: str, path: str, scale: str | None, together: int, name: str) -> None:
     """One task on a cluster: a cohort by its name, or all judgements."""
-    work = _work(folder, source, path, scale, together)
-    while True:
-        wanted = [task for task in work.tasks() if task[0] == name or task[0].startswith(f"{name}-")]
-        if not wanted:
-            return
-        did = [work.attempt(*task) for task in wanted]
-        if "claimed" not in did:
-            return
-        time.sleep(1.0)
+    _work(folder, source, path, scale, together).all(name)
 
 
 def _ray() -> Any:

@@ -10,7 +10,7 @@ from scipy.stats import rankdata
 
 from sober.encode import codes_path, encode
 from sober.family import Family
-from sober.report.showcase import about_shown, save_showcase, showcase, shown_path
+from sober.report.showcase import keep_showcase, shown_path
 from sober.selection import CRITERIA
 from sober.store import Store
 from sober.study.plan import Plan
@@ -31,8 +31,7 @@ def show(store: Store, plan: Plan) -> list[str]:
     """Keeps what the report shows of chosen models, where it is not there yet, and returns their identities."""
     chosen = chosen_models(store.table(), plan)
     for identity, spec in chosen.items():
-        path = shown_path(store.folder, identity)
-        if not path.exists():
+        if not shown_path(store.folder, identity).exists():
             _keep(store, spec, plan.runs[identity], plan.study.pictures)
     return list(chosen)
 
@@ -68,7 +67,5 @@ def _keep(store: Store, spec: str, run: Run, pictures: int) -> None:
     opened = world(spec)
     family, index = Family(store.folder, spec, (run,)), pictures_of(opened, pictures)
     _, codes = next(iter(encode(family, [run], index=index)))
-    path = shown_path(store.folder, run.identity)
-    path.parent.mkdir(exist_ok=True)
-    save_showcase(path, showcase(family.model(run), codes, opened), about_shown(run, codes))
+    keep_showcase(store.folder, family.model(run), codes, opened)
     codes_path(family, run, index).unlink(missing_ok=True)

@@ -76,10 +76,13 @@ class Work:
         self.plan = plan
         self.watcher = watcher
 
-    def all(self) -> None:
-        """Does all that is left and not claimed by others, and waits for what they have claimed."""
+    def all(self, only: str = "") -> None:
+        """Does all that is left and not claimed by others, and waits for what they have claimed.
+
+        `only` limits it to the pieces of work whose names begin so: one cohort, or all judgements.
+        """
         while True:
-            did = [self.attempt(*task) for task in self.tasks()]
+            did = [self.attempt(*task) for task in self.tasks() if task[0].startswith(only)]
             if "done" in did:
                 continue
             if "claimed" not in did:
@@ -129,8 +132,6 @@ class Work:
         (self.store.folder / "models").mkdir(exist_ok=True)
         for run in runs:
             self._write(_training_scores(family, run), {run.identity: run}, kind="training", preset="training")
-            with contextlib.suppress(FileNotFoundError):  # left by a process that was killed
-                self.store.model_path(run).unlink()
             os.replace(family.model_path(run), self.store.model_path(run))
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -197,7 +198,7 @@ class Work:
 
     def _finished(self, run: Run, done: set[tuple[str, str, str]]) -> bool:
         if not self.store.model_path(run).exists():
-            return self._given_up(cohort("", [run]).name)
+            return self._lost(run)
         return not self._lacking(run, done) or self._given_up(f"score-{run.identity}")
 
     def _lacking(self, run: Run, done: set[tuple[str, str, str]]) -> list[str]:
@@ -216,10 +217,14 @@ class Work:
     def _trained(self, runs: Iterable[Run]) -> list[Run]:
         return [run for run in runs if self.store.model_path(run).exists()]
 
+    def _lost(self, run: Run) -> bool:
+        """Whether a run was given up by itself, as it is once its cohort has failed."""
+        return self._given_up(cohort("", [run]).name)
+
     def _settled(self, spec: str) -> bool:
         """Whether every run on a world is trained, or given up."""
         return all(
-            self.store.model_path(run).exists() or self._given_up(each.name)
+            self.store.model_path(run).exists() or self._lost(run) or self._given_up(each.name)
             for each in self.plan.cohorts
             if each.world == spec
             for run in each.runs
@@ -249,7 +254,7 @@ class Work:
     # What went wrong, and where things stand.
 
     def attempt(self, name: str, do: Callable[[], None], runs: Sequence[Run]) -> str:
-        """`done`, `claimed` by another, or `failed`."""
+        """`done`, well or noted as a failure, or `claimed` by another."""
         claim = self.store.claim(name)
         if claim is None:
             return "claimed"
