@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 from jax.experimental.compilation_cache import compilation_cache
 
 from sober.files import cache_dir
+
+T = TypeVar("T")
 
 # What the compiler does better without, on a CPU, for programs of batched products: running small operations side by
 # side while the products already use all cores, and handing products to a library that is slower at these shapes. And
@@ -59,6 +62,13 @@ def free_memory() -> int:
     except (OSError, StopIteration):
         available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return available // 2
+
+
+def evenly(items: Sequence[T], most: int) -> list[list[T]]:
+    """In as few parts as hold at most so many each, of one size but for the last: one compilation serves most."""
+    parts = max(1, -(-len(items) // max(1, most)))
+    size = max(1, -(-len(items) // parts))
+    return [list(items[start : start + size]) for start in range(0, len(items), size)]
 
 
 def out_of_memory(error: jax.errors.JaxRuntimeError) -> bool:

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from sober.device import compiler_options, free_memory
+from sober.device import compiler_options, evenly, free_memory, keep_compilations
 from sober.errors import RequestError
 from sober.family import Family
 from sober.files import load_arrays, save_arrays
@@ -26,6 +26,7 @@ from sober.types import Codes, Run
 from sober.worlds import World
 
 BATCH = 512  # pictures in one forward pass
+MODELS = 32  # in one forward pass: more are no faster, and a GPU's compiler tries kernels on what they would take
 HOST_BYTES = 2**30  # of codes held in memory at once
 
 Progress = Callable[[int, int], None]
@@ -47,11 +48,12 @@ def encode(
     if not wanted:
         raise RequestError(f"{family.folder} has no finished model: run the same 'sober train' command to go on")
     pictures = _checked(family.world, index)
+    keep_compilations()
     for run in wanted:
         if not codes_path(family, run, index).exists():
             missing = [other for other in wanted if not codes_path(family, other, index).exists()]
             same = [other for other in missing if _nets(other) == _nets(run)]
-            at_once = same[: models_at_once(run, len(pictures))]
+            at_once = evenly(same, models_at_once(run, len(pictures)))[0]
             _compute(family, at_once, pictures, index, progress or (lambda done, total: None))
         yield run, read_codes(family, run, index=index)
 
@@ -113,7 +115,7 @@ def _nets(run: Run) -> tuple[str, int]:
 def models_at_once(run: Run, pictures: int) -> int:
     by_host = HOST_BYTES // (pictures * run.latents * 8)
     by_device = free_memory() // (BATCH * 2**21)  # some 2 MB of activations a picture covers every net here
-    return int(max(1, min(by_host, by_device)))
+    return int(max(1, min(MODELS, by_host, by_device)))
 
 
 def _checked(world: World, index: Int[np.ndarray, " N"] | None) -> Int[np.ndarray, " N"]:

@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 from sober.cohort import Carry, Program, program, signature
-from sober.device import free_memory, keep_compilations, out_of_memory
+from sober.device import evenly, free_memory, keep_compilations, out_of_memory
 from sober.errors import RequestError, counted
 from sober.family import Family
 from sober.files import load_arrays, locked, read_json, save_arrays, write_json
@@ -152,9 +152,7 @@ def _cohorts(family: Family, limit: int | None) -> list[list[Run]]:
     cohorts = []
     for _, group in itertools.groupby(sorted(family.runs, key=_program_of), key=_program_of):
         runs = list(group)
-        size = min(len(runs), limit or _models_that_fit(family.world, runs))
-        size = -(-len(runs) // -(-len(runs) // size))
-        cohorts += [runs[start : start + size] for start in range(0, len(runs), size)]
+        cohorts += evenly(runs, limit or _models_that_fit(family.world, runs))
     return cohorts
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from sober.device import evenly
 from sober.encode import Progress, encode
 from sober.errors import RequestError, counted, listed
 from sober.family import Family
@@ -123,7 +124,7 @@ def alike(models: Sequence[Model], at_once: int) -> list[list[int]]:
     for at, model in enumerate(models):
         kind = (model.run.nets, model.run.latents, model.run.precision, type(model.autoencoder))
         kinds.setdefault(kind, []).append(at)
-    return [group[i : i + at_once] for group in kinds.values() for i in range(0, len(group), at_once)]
+    return [part for group in kinds.values() for part in evenly(group, at_once)]
 
 
 def seen_by(codes: Codes, rows: Int[np.ndarray, " n"]) -> Codes:

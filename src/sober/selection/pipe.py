@@ -37,7 +37,8 @@ from sober.types import Precision, Setting
 from sober.worlds import World
 
 BATCH = 64
-LOOK, LOOK_AT_ONCE = 4096, 256  # pictures that tell a latent's range, and whether the decoder uses its codes
+LOOK = 4096  # pictures that tell a latent's range
+LOOK_AT_ONCE = 256
 HELD_OUT = 10_240  # pictures of each kind that accuracy is measured on
 IGNORES = 0.01  # of the pictures' variance: a decoder whose pictures vary less hardly looks at its codes
 BYTES_EACH = 2**28  # that a discriminator in training takes, rather too much than too little
@@ -211,11 +212,11 @@ def _programs(world: World, nets: Nets, shape: tuple[int, int, int], mixing: Mix
     def examine(models: Any, who: Any, state: Judged, data: Any, key: Key[Array, ""]) -> tuple[Any, Any, Any]:
         def part(number: Any) -> Any:
             for_images, for_models = jax.random.split(jax.random.fold_in(jax.random.fold_in(key, 1), number))
-            images = world.draw(data, for_images, 10 * BATCH)
+            images = world.draw(data, for_images, LOOK_AT_ONCE)
             examine_all = jax.vmap(examine_one, in_axes=(0, 0, None, 0))
             return examine_all(models, state, images, _keys(for_models, who))
 
-        parts = jax.lax.map(part, jnp.arange(1, 1 + HELD_OUT // (10 * BATCH)))
+        parts = jax.lax.map(part, jnp.arange(1, 1 + HELD_OUT // LOOK_AT_ONCE))
         return jax.tree.map(lambda each: jnp.mean(each, axis=0), parts)
 
     options = compiler_options()
