@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -109,11 +110,26 @@ def test_the_score_is_the_median_over_the_partners_named() -> None:
     assert len(found.pairs) == 7
 
 
+@pytest.mark.parametrize("similarity", ["lasso", "spearman"])
+def test_models_that_are_not_compared_do_not_matter_to_each_other(similarity: Any) -> None:
+    models = [model(SOURCES[:, : 5 - at % 3], seed=at) for at in range(7)]
+    models[5] = Codes(np.zeros((len(SOURCES), 2)), np.zeros((len(SOURCES), 2)), models[5].factors, ())  # says nothing
+    partners = [[4], [3, 6], [0], [1], [2, 0], [6], [3]]  # 0, 2 and 4 on one side; the rest on the other
+    found = by_pair(udr(models, partners=partners, similarity=similarity))
+    every = by_pair(udr(models, similarity=similarity))
+    assert found == {pair: pytest.approx(every[pair], abs=1e-12) for pair in found}
+
+
 def test_partners_are_drawn_among_all_or_among_runs_that_differ_in_their_seed() -> None:
     assert all_to_all(3) == [[1, 2], [0, 2], [0, 1]]
     drawn = all_to_all(20, 5, seed=1)
     assert all(len(set(others)) == 5 and model not in others for model, others in enumerate(drawn))
     assert drawn != all_to_all(20, 5, seed=2)
+    often = np.zeros((9, 9))
+    for seed in range(3000):  # parts of 4 and 5, from which 3 are drawn: all the same, each other is drawn 3 times in 8
+        for model, others in enumerate(all_to_all(9, 3, seed=seed)):
+            often[model, others] += 1
+    np.testing.assert_allclose(often / 3000, 3 / 8 * (1 - np.eye(9)), atol=5 * np.sqrt(3 / 8 * 5 / 8 / 3000))
     runs = [Run("blocks", "beta_vae", {"beta": beta}, seed=seed) for beta in (1, 4) for seed in range(3)]
     assert same_settings(runs) == [[1, 2], [0, 2], [0, 1], [4, 5], [3, 5], [3, 4]]
     with pytest.raises(RequestError, match="train more seeds"):

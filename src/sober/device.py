@@ -26,11 +26,17 @@ CPU_OPTIONS: dict[str, Any] = {
 }
 
 
+# For programs that run for seconds: no search for better kernels than the library's. On an H200 a forward pass of
+# thirty encoders in float32 compiled in 0.6 s instead of 15 s so, and took 11 ms instead of 10.
+GPU_BRIEF_OPTIONS: dict[str, Any] = {"xla_gpu_enable_triton_gemm": False}
+
+
 @functools.cache
-def compiler_options() -> dict[str, Any]:
-    """Options for `jax.jit`: on a CPU those of CPU_OPTIONS that this version of the compiler knows, else none."""
+def compiler_options(*, brief: bool = False) -> dict[str, Any]:
+    """Options for `jax.jit` that this version of the compiler knows; `brief` is a program that runs for seconds."""
     known: dict[str, Any] = {}
-    for name, value in CPU_OPTIONS.items() if jax.default_backend() == "cpu" else ():
+    wanted = CPU_OPTIONS if jax.default_backend() == "cpu" else GPU_BRIEF_OPTIONS if brief else {}
+    for name, value in wanted.items():
         with contextlib.suppress(jax.errors.JaxRuntimeError):
             jax.jit(lambda: 0, compiler_options={name: value}).lower().compile()
             known[name] = value

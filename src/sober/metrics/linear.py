@@ -95,13 +95,13 @@ def auc(
 
 def svm_accuracy(
     x_train: Float[np.ndarray, "N D"],
-    y_train: Int[np.ndarray, "N *K"],
+    y_train: Int[np.ndarray, " N *K"],
     x_test: Float[np.ndarray, "M D"],
-    y_test: Int[np.ndarray, "M *K"],
+    y_test: Int[np.ndarray, " M *K"],
     *,
     C: float = 0.01,
     balanced: bool = True,
-) -> Float[np.ndarray, "D *K"]:
+) -> Float[np.ndarray, " D *K"]:
     """Test accuracy of a linear support vector machine on each feature alone, the scores of SAP (Kumar et al. 2018).
 
     The machine is LinearSVC of scikit-learn: each class against the rest, at the minimum of
@@ -122,7 +122,7 @@ def svm_accuracy(
     return accuracy.reshape(-1, *y_train.shape[1:])
 
 
-def _checked(x: np.ndarray, y: np.ndarray) -> tuple[Float[np.ndarray, "N D"], Int[np.ndarray, "N *K"]]:
+def _checked(x: np.ndarray, y: np.ndarray) -> tuple[Float[np.ndarray, "N D"], Int[np.ndarray, " N *K"]]:
     x, y = np.asarray(x, np.float64), np.asarray(y)
     if x.ndim != 2 or not x.size or len(x) != len(y):
         raise RequestError(f"a classifier needs N rows of codes and N labels, got shapes {x.shape} and {y.shape}")

@@ -9,7 +9,6 @@ looked at once, to sum their products in each fold, and the rows to train on are
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -37,7 +36,7 @@ class Fit(NamedTuple):
 class Columns(NamedTuple):
     """The columns of M models side by side, and what folds of their rows say about each model by itself."""
 
-    values: Float[np.ndarray, "N C"]  # less their means
+    values: Float[np.ndarray, "N C"]  # less their means, each in one stretch of memory
     span: Int[np.ndarray, " M+1"]  # columns span[m] to span[m + 1] are those of model m
     rows: Int[np.ndarray, " F"]  # folds are stretches of so many rows
     total: Float[np.ndarray, "F C"]
@@ -45,35 +44,49 @@ class Columns(NamedTuple):
     own: Moments  # of the columns of each model with each other, (M, ., W, L); W is the widest, L lanes hold it
 
     @staticmethod
-    def of(models: Sequence[Float[np.ndarray, "N _"]], folds: int = FOLDS) -> Columns:
-        """With one fold there is nothing to choose a strength by: it has to be given."""
-        values = np.concatenate([model.T for model in models], dtype=np.float64).T  # each column in one stretch
-        values -= values.mean(axis=0)
-        widths = [model.shape[1] for model in models]
-        span = np.concatenate([[0], np.cumsum(widths)])
-        rows = np.array([len(values) // folds + (fold < len(values) % folds) for fold in range(folds)])
+    def of(
+        models: Sequence[Float[np.ndarray, "N _"]],
+        folds: int = FOLDS,
+        *,
+        order: Int[np.ndarray, " n"] | None = None,
+        scaled: bool = False,
+    ) -> Columns:
+        """With one fold there is nothing to choose a strength by: it has to be given.
+
+        Rows are those of `order`, where it is given; `scaled` columns have variance 1, or 0 where nothing varies.
+        """
+        count, widths = len(models[0]) if order is None else len(order), [model.shape[1] for model in models]
+        rows = np.array([count // folds + (fold < count % folds) for fold in range(folds)])
         if rows[-1] < 2:
-            raise RequestError(f"a lasso with {folds} folds needs at least {2 * folds} rows, got {len(values)}")
-        parts = np.split(values, np.cumsum(rows)[:-1])
-        total = np.array([part.sum(axis=0) for part in parts])
+            raise RequestError(f"a lasso with {folds} folds needs at least {2 * folds} rows, got {count}")
+        span, starts = np.concatenate([[0], np.cumsum(widths)]), np.cumsum(rows) - rows
         lanes = -(-max(widths) // LANES) * LANES
+        values, total = np.empty((span[-1], count)), np.empty((folds, span[-1]))
         covariance = np.zeros((len(models), _held(rows) + 1, max(widths), lanes))
         held = np.zeros((len(models), _held(rows), max(widths), lanes))
-        for model, (start, end) in enumerate(itertools.pairwise(span)):
-            products = np.array([part[:, start:end].T @ part[:, start:end] for part in parts])
-            found = Moments.of(products, rows, total[:, start:end], total[:, start:end])
-            covariance[model, :, : end - start, : end - start], held[model, :, : end - start, : end - start] = found
-        spread = np.concatenate([np.diagonal(held[m, :, :w, :w], 0, 1, 2) for m, w in enumerate(widths)], axis=1)
-        return Columns(values, span, rows, total, spread, Moments(covariance, held))
+        spread = np.empty((_held(rows), span[-1]))
+        for m, (model, w) in enumerate(zip(models, widths, strict=True)):
+            own = slice(span[m], span[m + 1])
+            x = values[own]  # one model after another, as each fits into a cache
+            x[...] = (model if order is None else model.take(order, axis=0)).T
+            if scaled:
+                _standardise(x)
+            else:
+                x -= x.mean(axis=1, keepdims=True)
+            total[:, own] = np.add.reduceat(x, starts, axis=1).T
+            products = np.array([part @ part.T for part in np.split(x, starts[1:], axis=1)])
+            covariance[m, :, :w, :w], held[m, :, :w, :w] = Moments.of(products, rows, total[:, own], total[:, own])
+            spread[:, own] = np.diagonal(held[m, :, :w, :w], 0, 1, 2)
+        return Columns(values.T, span, rows, total, spread, Moments(covariance, held))
 
-    def between(self, left: Sequence[int], right: Sequence[int]) -> Moments:
-        """Moments of the columns of neighbouring models with those of others."""
+    def products(self, left: Sequence[int], right: Sequence[int]) -> Float[np.ndarray, "F A B"]:
+        """Sums over the rows of each fold, of products of the columns of neighbouring models with those of others."""
         first, second = (slice(self.span[side[0]], self.span[side[-1] + 1]) for side in (left, right))
         products = np.empty((len(self.rows), first.stop - first.start, second.stop - second.start))
         for n, end, out in zip(self.rows, np.cumsum(self.rows), products, strict=True):
             part = self.values[end - n : end]
             np.matmul(part[:, first].T, part[:, second], out=out)
-        return Moments.of(products, self.rows, self.total[:, first], self.total[:, second])
+        return products
 
 
 class Moments(NamedTuple):
@@ -93,18 +106,23 @@ class Moments(NamedTuple):
         F = _held(rows)
         inside = rows[:F, None, None]
         outside = rows.sum() - inside
-        covariance = np.empty((F + 1, *products.shape[1:]))
-        whole = products.sum(axis=0, out=covariance[-1])
-        np.subtract(whole, products[:F], out=covariance[:F])
+        whole = products.sum(axis=0, keepdims=True)
         totals = a[:F, :, None] * b[:F, None, :]  # so that −a / outside and −b / outside are the means to measure from
-        held = totals * (2 / (outside * inside) + 1 / outside**2)
-        products[:F] /= inside  # in place, as these arrays are larger than a cache
-        held += products[:F]
-        totals /= outside
-        covariance[:F] -= totals
-        covariance[:F] /= outside
-        whole /= rows.sum()
-        return Moments(covariance, held)
+        covariance = (whole - products[:F] - totals / outside) / outside
+        held = products[:F] / inside + totals * (2 / (outside * inside) + 1 / outside**2)
+        return Moments(np.concatenate([covariance, whole / rows.sum()]), held)
+
+
+def _standardise(x: Float[np.ndarray, "D N"]) -> None:
+    """Gives rows mean 0 and variance 1, or all zeros where nothing varies."""
+    low, high = x.min(axis=1, keepdims=True), x.max(axis=1, keepdims=True)
+    largest = np.maximum(high, -low)
+    if ((largest > 1e100) | ((largest > 0) & (largest < 1e-100))).any():
+        x /= np.where(largest > 0, largest, 1.0)  # so that squares of the largest numbers fit
+    x -= x.mean(axis=1, keepdims=True)
+    x[(low == high)[:, 0]] = 0.0
+    spread = np.sqrt(np.vecdot(x, x) / x.shape[1])[:, None]
+    x /= np.where(spread > 0, spread, 1.0)
 
 
 def _held(rows: Int[np.ndarray, " F"]) -> int:
@@ -161,16 +179,14 @@ def regressions(
     coefficients, chosen = np.zeros((len(pairs), widest, widest)), np.zeros((len(pairs), widest))
     regress, quads = _compiled(), (0,) * (columns.own.held.shape[3] // LANES)
     for left, right, which in blocks(columns.span, pairs):
-        moments = columns.between(left, right)
+        products = columns.products(left, right)
         forth = np.isin(pairs[which, 0], left)
-        for wanted, first, second, seen in (
-            (which[forth], left[0], right[0], moments),
-            (which[~forth], right[0], left[0], Moments(*(part.transpose(0, 2, 1) for part in moments))),
-        ):
+        start = (columns.span[left[0]], columns.span[right[0]])
+        for wanted, turned in ((which[forth], False), (which[~forth], True)):
             if len(wanted):
-                there = Moments(*map(np.ascontiguousarray, seen))
-                start = (columns.span[first], columns.span[second])
-                found = regress(pairs[wanted], columns, there, start, grid, float(fixed), float(slack), quads)
+                seen = np.ascontiguousarray(products.transpose(0, 2, 1)) if turned else products
+                first = start[::-1] if turned else start
+                found = regress(pairs[wanted], columns, seen, first, grid, float(fixed), float(slack), quads)
                 coefficients[wanted], chosen[wanted] = found
     return coefficients, chosen
 
@@ -211,7 +227,18 @@ def _compiled() -> Callable[..., Any]:
     from numba.extending import register_jitable  # noqa: PLC0415
 
     options: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz"}}
-    for part in (_largest, _start, _next, _turn, _exchange, _choose, _parabola, _solve):
+    for part in (
+        _measure,
+        _largest,
+        _start,
+        _next,
+        _first_of_largest,
+        _turn,
+        _choose,
+        _list,
+        _parabola,
+        _solve,
+    ):
         register_jitable(forceinline=True, **options)(part)
     compile_ = functools.partial(numba.njit, nogil=True, **options)
     try:
@@ -236,38 +263,68 @@ FLOOR, AT, SIGN, ALONG, ROW, FLAT, SLOPE, TABLE = range(8)
 def _regress(
     pairs: np.ndarray,
     columns: Columns,
-    moments: Moments,
+    products: np.ndarray,
     start: tuple[int, int],
     grid: np.ndarray,
     fixed: float,
     slack: float,
     quads: tuple[int, ...],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """All lassos of some pairs; `moments` are of their columns, from the columns at `start` on.
+    """All lassos of some pairs; `products` are of their columns, from the columns at `start` on.
 
     `quads` has an element for every LANES lanes. The compiler knows the length of a tuple, and so unrolls their loops.
     """
     span, own = columns.span, columns.own
     folds, widest, lanes = own.held.shape[1], own.held.shape[2], LANES * len(quads)
-    path = np.zeros((TABLE + widest, lanes))
+    path, aim, held = np.zeros((TABLE + widest, lanes)), np.zeros((folds + 1, lanes)), np.zeros((folds, lanes))
     coefficients, chosen = np.zeros((len(pairs), widest, widest)), np.zeros((len(pairs), widest))
-    errors, strengths = np.empty(len(grid)), np.empty(len(grid))
+    errors, strengths, used = np.empty(len(grid)), np.empty(len(grid)), np.empty(widest, np.uint64)
     for pair in range(len(pairs)):
         m, n = pairs[pair, 0], pairs[pair, 1]
-        D, x, gram = span[n + 1] - span[n], span[n] - start[1], own.covariance[n]
+        D, gram = span[n + 1] - span[n], own.covariance[n]
         for t in range(span[m + 1] - span[m]):
-            y = span[m] - start[0] + t
-            aim = moments.covariance[:, y, x : x + D]
+            _measure(columns, products, start, span[m] + t, span[n], D, aim, held)
             strength, largest = fixed, _largest(aim, folds)
             if fixed == 0:
                 for at in range(len(grid)):
                     strengths[at] = largest * grid[at]
-                held, spread = moments.held[:, y, x : x + D], columns.spread[:, span[m] + t]
-                strength = _choose(path, lanes, gram, aim, own.held[n], held, spread, strengths, errors)
+                spread = columns.spread[:, span[m] + t]
+                strength = _choose(path, lanes, D, gram, aim, own.held[n], held, spread, strengths, errors, used)
             chosen[pair, t] = strength
             if (1 - strength / largest) ** 2 > 2 * slack:  # twice the gap, which is quadratic
-                _solve(path, lanes, gram, aim, folds, strength, coefficients[pair, t])
+                _solve(path, lanes, D, gram, aim, folds, strength, coefficients[pair, t])
     return coefficients, chosen
+
+
+def _measure(
+    columns: Columns,
+    products: np.ndarray,
+    start: tuple[int, int],
+    y: int,
+    x: int,
+    D: int,
+    aim: np.ndarray,
+    held: np.ndarray,
+) -> None:
+    """`Moments.of` column y with the D columns from x on: `aim` is the covariance, and 0 beyond them."""
+    rows, total, folds = columns.rows, columns.total, len(held)
+    count = rows.sum()
+    for k in range(aim.shape[1]):
+        aim[folds, k] = 0.0
+    for fold in range(len(rows)):
+        for k in range(D):
+            aim[folds, k] += products[fold, y - start[0], x - start[1] + k]
+    for fold in range(folds):
+        inside, outside = float(rows[fold]), float(count - rows[fold])
+        shift = 2 / (outside * inside) + 1 / outside**2
+        for k in range(D):
+            product, totals = products[fold, y - start[0], x - start[1] + k], total[fold, y] * total[fold, x + k]
+            aim[fold, k] = (aim[folds, k] - product - totals / outside) / outside
+            held[fold, k] = product / inside + totals * shift
+        for k in range(D, aim.shape[1]):
+            aim[fold, k] = 0.0
+    for k in range(D):
+        aim[folds, k] /= count
 
 
 def _largest(aim: np.ndarray, fold: int) -> float:
@@ -278,16 +335,15 @@ def _largest(aim: np.ndarray, fold: int) -> float:
     return largest
 
 
-def _start(path: np.ndarray, lanes: int, gram: np.ndarray, aim: np.ndarray, fold: int) -> None:
+def _start(path: np.ndarray, lanes: int, D: int, gram: np.ndarray, aim: np.ndarray, fold: int) -> None:
     """All features at rest."""
-    D = aim.shape[1]
     for j in range(D):
         for i in range(lanes):
             path[TABLE + j, i] = -gram[fold, j, i]
     for i in range(lanes):
-        path[SIGN, i], path[FLAT, i], path[SLOPE, i] = 0.0, 0.0, 0.0
+        path[SIGN, i], path[FLAT, i], path[SLOPE, i] = 0.0, aim[fold, i], 0.0
     for k in range(D):
-        path[FLAT, k], path[FLOOR, k] = aim[fold, k], INDEPENDENT * gram[fold, k, k]
+        path[FLOOR, k] = INDEPENDENT * gram[fold, k, k]
 
 
 def _next(path: np.ndarray, lanes: int, D: int, now: float) -> tuple[float, int]:
@@ -299,34 +355,48 @@ def _next(path: np.ndarray, lanes: int, D: int, now: float) -> tuple[float, int]
         closing = (1.0 if sign == 0 else 0.0) - side * slope
         path[AT, k] = side * flat / (closing if closing > 0 else np.inf)
     while True:
-        best, left = 0.0, 0.0
-        for k in range(lanes):
-            best = max(best, path[AT, k])
+        which, best = _first_of_largest(path, lanes)
         if best == 0:
             return 0.0, -1
-        for k in range(lanes):  # the first of equals; apart from the maximum, so that neither loop branches
-            left = max(left, float(lanes - k) if path[AT, k] == best else 0.0)
-        which = lanes - int(left)
         if path[SIGN, which] != 0 or -path[TABLE + which, which] > path[FLOOR, which]:
             return min(best, now), which
         path[AT, which] = 0.0  # a function of the features in use adds nothing to them
+
+
+def _first_of_largest(path: np.ndarray, lanes: int) -> tuple[int, float]:
+    """Where AT is largest, and how large; 0 at least.
+
+    Four contests side by side and then a final, written out so that none has to wait for another and nothing branches.
+    """
+    a, b, c, d = path[AT, 0], path[AT, 1], path[AT, 2], path[AT, 3]
+    of_a, of_b, of_c, of_d = 0, 1, 2, 3
+    for k in range(LANES, lanes, LANES):
+        e, f, g, h = path[AT, k], path[AT, k + 1], path[AT, k + 2], path[AT, k + 3]
+        of_a, of_b = (k if e > a else of_a), (k + 1 if f > b else of_b)
+        of_c, of_d = (k + 2 if g > c else of_c), (k + 3 if h > d else of_d)
+        a, b, c, d = max(a, e), max(b, f), max(c, g), max(d, h)
+    of_a = of_b if b > a or (b == a and of_b < of_a) else of_a
+    of_c = of_d if d > c or (d == c and of_d < of_c) else of_c
+    a, c = max(a, b), max(c, d)
+    return (of_c if c > a or (c == a and of_c < of_a) else of_a), max(a, c, 0.0)
 
 
 def _turn(path: np.ndarray, lanes: int, D: int, k: int) -> None:
     """Brings feature k into use, or to rest. What is exchanged for w is the distance of c from ± strength."""
     before = path[SIGN, k]
     after = math.copysign(1.0, path[FLAT, k]) if before == 0 else 0.0
-    path[SLOPE, k] -= after
-    _exchange(path, lanes, D, k)
-    path[SLOPE, k] += before
-    path[SIGN, k] = after
-
-
-def _exchange(path: np.ndarray, lanes: int, D: int, k: int) -> None:
     pivot = 1 / path[TABLE + k, k]
+    flat, slope = path[FLAT, k] * pivot, (path[SLOPE, k] - after) * pivot
     for i in range(lanes):
         path[ROW, i] = path[TABLE + k, i]
-    for j in range(FLAT, TABLE + D):
+    for i in range(lanes):
+        path[FLAT, i] -= flat * path[ROW, i]
+    for i in range(lanes):
+        path[SLOPE, i] -= slope * path[ROW, i]
+    # Before the table is dealt with: these rows are read next, and a processor waits to read a row of which it has just
+    # written a single number.
+    path[FLAT, k], path[SLOPE, k], path[SIGN, k] = -flat, before - slope, after
+    for j in range(TABLE, TABLE + D):
         part = path[j, k] * pivot
         for i in range(lanes):
             path[j, i] -= part * path[ROW, i]
@@ -339,6 +409,7 @@ def _exchange(path: np.ndarray, lanes: int, D: int, k: int) -> None:
 def _choose(
     path: np.ndarray,
     lanes: int,
+    D: int,
     gram: np.ndarray,
     aim: np.ndarray,
     test: np.ndarray,
@@ -346,17 +417,18 @@ def _choose(
     spread: np.ndarray,
     strengths: np.ndarray,
     errors: np.ndarray,
+    used: np.ndarray,
 ) -> float:
     """Of the strengths, which fall, that with the least mean squared error on held-out rows."""
-    D, last = aim.shape[1], len(strengths)
+    last = len(strengths)
     for at in range(last):
         errors[at] = 0.0
     for fold in range(len(spread)):
-        _start(path, lanes, gram, aim, fold)
-        done, now, error = 0, max(strengths[0], _largest(aim, fold)), spread[fold]
+        _start(path, lanes, D, gram, aim, fold)
+        count, done, now, error = 0, 0, max(strengths[0], _largest(aim, fold)), spread[fold]
         for _ in range(EVENTS * D):
             below, which = _next(path, lanes, D, now)
-            slope, bend = _parabola(path, lanes, test, held, fold, now)
+            slope, bend = _parabola(path, lanes, used[:count], test, held, fold, now)
             while done < last and strengths[done] >= below:
                 step = strengths[done] - now
                 errors[done] += error + step * (slope + step * bend)
@@ -365,34 +437,53 @@ def _choose(
                 break
             step = below - now
             error += step * (slope + step * bend)
+            count = _list(used, count, which, path[SIGN, which] == 0)
             _turn(path, lanes, D, which)
             now = below
     return strengths[np.argmin(errors)]
 
 
+def _list(used: np.ndarray, count: int, which: int, comes: bool) -> int:
+    """Keeps the first `count` of `used` the features in use; returns how many those are."""
+    if comes:
+        used[count] = which
+        return count + 1
+    at = 0
+    while used[at] != which:
+        at += 1
+    used[at] = used[count - 1]
+    return count - 1
+
+
 def _parabola(
-    path: np.ndarray, lanes: int, test: np.ndarray, held: np.ndarray, fold: int, now: float
+    path: np.ndarray, lanes: int, used: np.ndarray, test: np.ndarray, held: np.ndarray, fold: int, now: float
 ) -> tuple[float, float]:
     """How the squared error on held-out rows goes with the strength from `now` on: slope · step + bend · step²."""
     for k in range(lanes):
         path[ALONG, k] = path[SLOPE, k] * path[SIGN, k] ** 2
     slope, bend = 0.0, 0.0
-    for j in range(held.shape[1]):
-        if path[SIGN, j] != 0:
-            along, w, bent = path[SLOPE, j], path[FLAT, j] + now * path[SLOPE, j], 0.0
-            for i in range(lanes):
-                bent += test[fold, j, i] * path[ALONG, i]
-            slope += w * bent - held[fold, j] * along
-            bend += along * bent
+    for j in used:
+        along, w, bent = path[SLOPE, j], path[FLAT, j] + now * path[SLOPE, j], 0.0
+        for i in range(lanes):
+            bent += test[fold, j, i] * path[ALONG, i]
+        slope += w * bent - held[fold, j] * along
+        bend += along * bent
     return 2 * slope, bend
 
 
 def _solve(
-    path: np.ndarray, lanes: int, gram: np.ndarray, aim: np.ndarray, fold: int, strength: float, out: np.ndarray
+    path: np.ndarray,
+    lanes: int,
+    D: int,
+    gram: np.ndarray,
+    aim: np.ndarray,
+    fold: int,
+    strength: float,
+    out: np.ndarray,
 ) -> None:
     """Fills in the coefficients at one strength."""
-    D, now = aim.shape[1], np.inf
-    _start(path, lanes, gram, aim, fold)
+    now = np.inf
+    _start(path, lanes, D, gram, aim, fold)
     for _ in range(EVENTS * D):
         below, which = _next(path, lanes, D, now)
         if which < 0 or below <= strength:

@@ -43,13 +43,13 @@ def model_centrality(codes: Sequence[Codes], *, batch: int = BATCH, seed: int = 
 
     Uninformative latents neither vote nor are voted for. A model with no other scores 0 and is flagged `collapsed`.
     """
-    drawn = drawn_rows(codes, ROWS, seed)
-    if not 2 <= batch <= len(drawn[0].mean) // 2:
+    order = drawn_rows(codes, ROWS, seed)
+    if not 2 <= batch <= len(order) // 2:
         raise RequestError(
-            f"model_centrality: a batch of {batch} pictures is not from 2 to half of the {len(drawn[0].mean)} there are"
+            f"model_centrality: a batch of {batch} pictures is not from 2 to half of the {len(order)} there are"
         )
-    informative = tuple(map(informative_latents, drawn))
-    latents = [_scaled(each.mean[:, used]) for each, used in zip(drawn, informative, strict=True)]
+    informative = tuple(map(informative_latents, codes))
+    latents = [_scaled(each.mean[:, used][order]) for each, used in zip(codes, informative, strict=True)]
     agreement = np.eye(len(codes))
     others = [m for m, used in enumerate(informative) if used.any()]
     if others:

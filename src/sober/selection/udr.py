@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
+import scipy.sparse
+import scipy.sparse.csgraph
 import scipy.stats
 from jaxtyping import Bool, Float, Int
 
@@ -71,19 +73,19 @@ def udr(
     for name, value, known in (("similarity", similarity, Similarity), ("preset", preset, Preset)):
         if value not in get_args(known):
             raise RequestError(f"udr: {name} must be one of {listed(get_args(known))}, not {value!r}")
-    drawn = drawn_rows(codes, ROWS[similarity], seed)
+    order = drawn_rows(codes, ROWS[similarity], seed)
     partners = all_to_all(len(codes)) if partners is None else _checked_partners(partners, len(codes))
-    informative = tuple(map(informative_latents, drawn) if informative is None else informative)
+    informative = tuple(map(informative_latents, codes) if informative is None else informative)
     width = np.array([used.sum() for used in informative])
     pairs = np.array([(model, other) for model, others in enumerate(partners) for other in others])
     alive = np.flatnonzero((width[pairs] > 0).all(axis=1))
-    latents = [each.mean.T[used].T for each, used in zip(drawn, informative, strict=True)]
+    latents = [each.mean if used.all() else each.mean[:, used] for each, used in zip(codes, informative, strict=True)]
     scores = np.zeros(len(pairs))
     found = np.zeros((0, 0, 0))
     if len(alive):
-        found = np.abs(_similarities(latents, pairs[alive], similarity, preset))
+        found = np.abs(_by_part(latents, order, pairs[alive], similarity, preset))
         scores[alive] = _REDUCE[preset](found, *width[pairs[alive]].T)
-    listed_pairs = tuple(Pair(int(i), int(j), float(score)) for (i, j), score in zip(pairs, scores, strict=True))
+    listed_pairs = tuple(map(Pair, *pairs.T.tolist(), scores.tolist()))
     ends = np.cumsum([len(others) for others in partners])[:-1]
     return UDR(
         np.array([np.median(part) for part in np.split(scores, ends)]),
@@ -118,13 +120,11 @@ def udr_of_arrays(
         raise RequestError("kl must hold a number for each latent of each model")
     if groups is not None and len(groups) != len(means):
         raise RequestError(f"groups must name the setting of each of {len(means)} models, got {len(groups)}")
-    alike = [[m for m in range(len(means)) if m != at and (groups is None or groups[m] == groups[at])]
-             for at in range(len(means))]  # fmt: skip
-    if lonely := [at for at, others in enumerate(alike) if not others and len(means) > 1]:
+    drawn = _drawn([0] * len(means) if groups is None else groups, partners, seed) if len(means) > 1 else None
+    if lonely := [at for at, others in enumerate(drawn or []) if not others]:
         raise RequestError(f"model {lonely[0]} has no other in its group: give each group two models or more")
     known = [Codes(each, None, np.zeros((len(each), 0)), ()) for each in means]
     used = None if kl is None else [np.asarray(each) > INFORMATIVE for each in kl]
-    drawn = _drawn(alike, partners, seed) if len(means) > 1 else None
     return udr(known, partners=drawn, similarity=similarity, informative=used, seed=seed).scores
 
 
@@ -156,19 +156,45 @@ def _strengths(similarity: Float[np.ndarray, "*P A B"]) -> tuple[np.ndarray, np.
         )
 
 
+def _by_part(
+    latents: Sequence[Float[np.ndarray, "N _"]],
+    order: Int[np.ndarray, " n"],
+    pairs: Int[np.ndarray, "P 2"],
+    similarity: Similarity,
+    preset: Preset,
+) -> Float[np.ndarray, "P W W"]:
+    """`_similarities`, of models that are not compared with each other one after the other: memory is bounded so."""
+    graph = scipy.sparse.coo_matrix((np.ones(len(pairs)), pairs.T), shape=(len(latents), len(latents)))
+    _, part = scipy.sparse.csgraph.connected_components(graph, directed=False)
+    widest = max(latents[m].shape[1] for m in np.unique(pairs))
+    found = np.zeros((len(pairs), widest, widest))
+    by_part = np.argsort(part[pairs[:, 0]], kind="stable")
+    for which in np.split(by_part, np.flatnonzero(np.diff(part[pairs[by_part, 0]])) + 1):
+        members = np.unique(pairs[which])
+        local = np.searchsorted(members, pairs[which])
+        seen = _similarities([latents[m] for m in members], order, local, similarity, preset)
+        found[which, : seen.shape[1], : seen.shape[2]] = seen
+    return found
+
+
 def _similarities(
-    latents: Sequence[Float[np.ndarray, "N _"]], pairs: Int[np.ndarray, "P 2"], similarity: Similarity, preset: Preset
+    latents: Sequence[Float[np.ndarray, "N _"]],
+    order: Int[np.ndarray, " n"],
+    pairs: Int[np.ndarray, "P 2"],
+    similarity: Similarity,
+    preset: Preset,
 ) -> Float[np.ndarray, "P W W"]:
     """R of each pair with its sign, in the first rows and columns; undefined numbers are NaN in the reference alone."""
     if similarity == "lasso" and preset == "paper":
-        return regressions(Columns.of([_standardised(each) for each in latents]), pairs)[0]
+        return regressions(Columns.of(latents, order=order, scaled=True), pairs)[0]
     if similarity == "lasso":
-        columns = Columns.of([_standardised(each) for each in latents], folds=1)
+        columns = Columns.of(latents, folds=1, order=order, scaled=True)
         return regressions(columns, pairs, fixed=REFERENCE_STRENGTH, slack=REFERENCE_SLACK)[0]
-    ranks = Columns.of([_standardised(scipy.stats.rankdata(each, axis=0)) for each in latents], folds=1)
+    latents = [each[order] for each in latents]
+    ranks = Columns.of([scipy.stats.rankdata(each, axis=0) for each in latents], folds=1, scaled=True)
     found = np.zeros((len(pairs), *2 * [np.diff(ranks.span).max()]))
     for left, right, which in blocks(ranks.span, pairs):
-        moments = ranks.between(left, right).covariance[0]
+        correlations = ranks.products(left, right)[0] / len(order)
         for at in which:
             i, j = pairs[at]
             turned = i not in left
@@ -176,26 +202,12 @@ def _similarities(
             rows, columns_ = (
                 slice(ranks.span[m] - s, ranks.span[m + 1] - s) for m, s in zip((i, j), start, strict=True)
             )
-            seen = (moments.T if turned else moments)[rows, columns_]
+            seen = (correlations.T if turned else correlations)[rows, columns_]
             if preset == "reference":
                 constant = [np.ptp(latents[m], axis=0) == 0 for m in (i, j)]
                 seen = np.where(np.logical_or.outer(*constant), np.nan, seen)
             found[at, : seen.shape[0], : seen.shape[1]] = seen
     return found
-
-
-def _standardised(x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N D"]:
-    """Mean 0 and variance 1, or 0 where nothing varies. Column by column in memory, as all that follows reads it."""
-    x = np.array(x, np.float64, order="F")
-    low, high = x.min(axis=0), x.max(axis=0)
-    largest = np.maximum(high, -low)
-    if ((largest > 1e100) | ((largest > 0) & (largest < 1e-100))).any():
-        x /= np.where(largest > 0, largest, 1.0)  # so that squares of the largest numbers fit
-    x -= x.mean(axis=0)
-    x[:, low == high] = 0.0
-    spread = np.sqrt(np.einsum("nd,nd->d", x, x) / len(x))
-    x /= np.where(spread > 0, spread, 1.0)
-    return x
 
 
 def _whole(
@@ -214,8 +226,8 @@ def _whole(
 # What criteria that compare models share.
 
 
-def drawn_rows(codes: Sequence[Codes], rows: int, seed: int) -> list[Codes]:
-    """The same rows of all models, in random order; all of them where there are no more. Factors are left behind."""
+def drawn_rows(codes: Sequence[Codes], rows: int, seed: int) -> Int[np.ndarray, " n"]:
+    """Rows to look at, the same in all models, in random order; all of them where there are no more."""
     if len(codes) < 2:
         raise RequestError(f"models are compared with each other: give the codes of at least two, got {len(codes)}")
     count = len(codes[0].mean)
@@ -226,33 +238,21 @@ def drawn_rows(codes: Sequence[Codes], rows: int, seed: int) -> list[Codes]:
             )
         for name, array in (("mean", each.mean), ("logvar", each.logvar)):
             # A sum is quick to take, and is finite where all numbers are, unless they are huge.
-            if array is not None and not np.isfinite(array.sum(dtype=np.float64)) and not np.isfinite(array).all():
+            if array is not None and not np.isfinite(array.sum()) and not np.isfinite(array).all():
                 column = int(np.flatnonzero(~np.isfinite(array).all(axis=0))[0])
                 raise RequestError(f"model {at}: {name} of latent {column} is not finite: leave this model out")
     if count < 10:
         raise RequestError(f"models are compared on the pictures they encode: give at least 10, got {count}")
-    order = np.random.default_rng(seed).permutation(count)[:rows]
-    none = np.zeros((len(order), 0), int)
-    return [
-        Codes(
-            each.mean.take(order, axis=0),
-            None if each.logvar is None else each.logvar.take(order, axis=0),
-            none,
-            (),
-            each.flags,
-        )
-        for each in codes
-    ]
+    return np.random.default_rng(seed).permutation(count)[:rows]
 
 
 def informative_latents(codes: Codes) -> Bool[np.ndarray, " D"]:
     """Latents of mean KL from the prior above 0.01 nats (eq. 3); without log-variances, of variance above 0.01."""
     if codes.logvar is None:
         return np.asarray(codes.mean, np.float64).var(axis=0) > INFORMATIVE
-    mean, logvar = codes.mean, np.minimum(codes.logvar, 80)  # e^80 fits float32
-    square = np.einsum("nd,nd->d", mean, mean, dtype=np.float64) / len(mean)
-    variance, entropy = (each.mean(axis=0, dtype=np.float64) for each in (np.exp(logvar), logvar))
-    return (square + variance - 1 - entropy) / 2 > INFORMATIVE
+    logvar = codes.logvar if codes.logvar.max(initial=0) <= 80 else np.minimum(codes.logvar, 80)  # e^80 fits float32
+    divergence = codes.mean**2 + np.exp(logvar) - logvar  # twice, and more by 1
+    return np.ones(len(logvar)) @ divergence / len(logvar) - 1 > 2 * INFORMATIVE
 
 
 def model_flags(codes: Codes, informative: Bool[np.ndarray, " D"]) -> tuple[str, ...]:
@@ -266,31 +266,39 @@ def model_flags(codes: Codes, informative: Bool[np.ndarray, " D"]) -> tuple[str,
 
 def all_to_all(models: int, partners: int | None = None, seed: int = 0) -> list[list[int]]:
     """For each of so many models, others at random (the paper's A2A): so many partners, or all."""
-    return _drawn([[m for m in range(models) if m != model] for model in range(models)], partners, seed)
+    return _drawn([0] * models, partners, seed)
 
 
 def same_settings(runs: Sequence[Run], partners: int | None = None, seed: int = 0) -> list[list[int]]:
     """For each run, others at random that differ from it in nothing but the seed: so many partners, or all."""
-    settings = [dataclasses.replace(run, seed=0).identity for run in runs]
-    alike = [[m for m, other in enumerate(settings) if other == own and m != at] for at, own in enumerate(settings)]
-    for run, others in zip(runs, alike, strict=True):
+    found = _drawn([dataclasses.replace(run, seed=0).identity for run in runs], partners, seed)
+    for run, others in zip(runs, found, strict=True):
         if not others:
             raise RequestError(
                 f"run {run.identity} has no partner with its settings and another seed: train more seeds"
             )
-    return _drawn(alike, partners, seed)
+    return found
 
 
-def _drawn(candidates: Sequence[Sequence[int]], partners: int | None, seed: int) -> list[list[int]]:
+def _drawn(groups: Sequence[object], partners: int | None, seed: int) -> list[list[int]]:
+    """For each model, so many others of its group at random, or all.
+
+    A large group is first dealt into parts, and partners come from one's own part. Any partners are as likely as any
+    others, and models that have theirs in common are compared with less work.
+    """
     if partners is not None and partners < 1:
         raise RequestError(f"a model needs at least one partner, got partners={partners}")
     rng = np.random.default_rng(seed)
-    return [
-        list(others)
-        if partners is None or len(others) <= partners
-        else sorted(rng.permutation(others)[:partners].tolist())
-        for others in candidates
-    ]
+    found: list[list[int]] = [[] for _ in groups]
+    for group in dict.fromkeys(groups):
+        members = [model for model, of in enumerate(groups) if of == group]
+        parts = 1 if partners is None else max(1, len(members) // (partners + 1))
+        for part in np.array_split(rng.permutation(members) if parts > 1 else members, parts):
+            for model in part.tolist():
+                others = part[part != model]
+                few = others if partners is None or len(others) <= partners else rng.permutation(others)[:partners]
+                found[model] = sorted(few.tolist())
+    return found
 
 
 def _checked_partners(partners: Sequence[Sequence[int]], models: int) -> Sequence[Sequence[int]]:
