@@ -43,7 +43,7 @@ def test_resuming_twice_gives_bitwise_the_uninterrupted_run(method, tmp_path):
 
 
 def test_company_does_not_matter(method, tmp_path):
-    """A model in a family of 16, in a pair, and alone.
+    """A model in a family of 16, in one with a model that diverges, in a pair, and alone.
 
     On a CPU the size of a family changes no bit, for two models or more: each is a slice of the same batched products.
 
@@ -54,6 +54,8 @@ def test_company_does_not_matter(method, tmp_path):
     """
     runs = small_runs(method, seeds=16, steps=100)
     together = train(runs, BLOCKS, tmp_path / "family")
+    if method != "pca":  # which takes no step down a gradient, so that no learning rate can break it
+        _a_diverging_model_is_frozen_and_leaves_the_others_as_they_are(method, together, runs[:15], tmp_path / "bad")
     pair = train([runs[11], runs[3]], BLOCKS, tmp_path / "pair")
     for run in (runs[11], runs[3]):
         if method == "info_gan":  # the compiler sums its layer norms in an order that depends on the size
@@ -74,20 +76,15 @@ def test_company_does_not_matter(method, tmp_path):
     assert np.max(np.abs(codes[0] - codes[1])) > np.std(codes[1])
 
 
-def test_a_diverging_model_is_frozen_and_its_neighbours_are_bitwise_unchanged(method, tmp_path):
-    if method == "pca":
-        pytest.skip("principal components take no step down a gradient, so no learning rate can break them")
-    good = small_runs(method, seeds=3, steps=60)
-    bad = small_runs(method, seeds=1, steps=60, optimiser=Adam(1e30))
-    healthy = small_runs(method, seeds=[7], steps=60)
-    with_bad = train([*good, *bad], BLOCKS, tmp_path / "with")
-    without = train([*good, *healthy], BLOCKS, tmp_path / "without")
+def _a_diverging_model_is_frozen_and_leaves_the_others_as_they_are(method, together, good, folder):
+    bad = small_runs(method, seeds=1, steps=100, optimiser=Adam(1e30))
+    with_bad = train([*good, *bad], BLOCKS, folder)
     for run in good:
         assert with_bad.model(run).diverged is None
-        assert_same_model((with_bad, run), (without, run))
+        assert_same_model((with_bad, run), (together, run))
     broken = with_bad.model(bad[0])
     assert broken.diverged is not None
-    assert 0 <= broken.diverged < 60  # 0 where the parts of a step follow each other
+    assert 0 <= broken.diverged < 100  # 0 where the parts of a step follow each other
     assert all(np.isfinite(array).all() for array in _arrays(broken))
     assert np.isnan(broken.curves["loss"][-1])
 

@@ -59,6 +59,13 @@ class Memory(NamedTuple):
         return max(1, int((0.8 * free - self.shared) // self.each))
 
 
+class Step(NamedTuple):
+    """A step of one model, before anything is compiled."""
+
+    written: int  # bytes that it writes out
+    terms: Mapping[str, jax.ShapeDtypeStruct]
+
+
 class Signature(NamedTuple):
     """What selects a compiled program: runs that agree in it can share a cohort."""
 
@@ -109,7 +116,7 @@ class Program:
     @functools.cached_property
     def init(self) -> Any:
         """`init(inputs, data) -> Carry` at step 0."""
-        return jax.jit(self._init)
+        return jax.jit(self._init, compiler_options=compiler_options("once"))
 
     @functools.cached_property
     def advance(self) -> Any:
@@ -125,7 +132,7 @@ class Program:
         one, data = jax.tree.map(lambda x: x[:1], inputs), self.world.example
         carry = jax.eval_shape(self._init, one, data)
         state = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(carry))
-        written = 3 * self._written(carry.state, one, data) // 2
+        written = 3 * self._looked_at(carry.state, one, data).written // 2
         in_turn = self._in_turn(carry.state, one, data)
         return Memory(shared=written, each=2 * state) if in_turn else Memory(shared=0, each=2 * state + written)
 
@@ -153,9 +160,9 @@ class Program:
         return in_training(state, False), terms
 
     def _init(self, inputs: Inputs, data: Any) -> Carry:
-        state = jax.vmap(self._init_one)(inputs)
+        state = jax.lax.map(self._init_one, inputs)  # side by side they would take twice as long to compile
         models = len(inputs.entropy)
-        terms = jax.eval_shape(self._updates, state, inputs, jnp.int32(0), data)[1]
+        terms = self._looked_at(state, inputs, data).terms
         return Carry(
             state,
             jnp.int32(0),
@@ -175,12 +182,15 @@ class Program:
         On a CPU one model with large pictures keeps every core busy, and its arrays half in the cache; side by side
         they would only push each other out.
         """
-        return jax.default_backend() == "cpu" and self._written(state, inputs, data) > IN_TURN_ABOVE
+        return jax.default_backend() == "cpu" and self._looked_at(state, inputs, data).written > IN_TURN_ABOVE
 
-    def _written(self, state: State, inputs: Inputs, data: Any) -> int:
-        """Bytes that one model's step writes out."""
-        one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), (state, inputs))
-        return _written(jax.make_jaxpr(self._update_one)(*one, jnp.int32(0), data).jaxpr)
+    def _looked_at(self, state: State, inputs: Inputs, data: Any) -> Step:
+        """What one model's step is like, whatever the models' number: traced once, which takes a second or so."""
+        if (known := vars(self).get("_step_of_one")) is None:
+            one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), (state, inputs))
+            traced, (_, terms) = jax.make_jaxpr(self._update_one, return_shape=True)(*one, jnp.int32(0), data)
+            known = vars(self)["_step_of_one"] = Step(_written(traced.jaxpr), terms)
+        return known
 
     def _step(self, carry: Carry, data: Any, inputs: Inputs) -> Carry:
         state, terms = self._updates(carry.state, inputs, carry.step, data)

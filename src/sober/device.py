@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import jax
 from jax.experimental.compilation_cache import compilation_cache
@@ -16,26 +16,32 @@ from sober.files import cache_dir
 
 T = TypeVar("T")
 
-# What the compiler does better without, on a CPU, for programs of batched products: running small operations side by
-# side while the products already use all cores, and handing products to a library that is slower at these shapes. And
-# with: vectors as wide as the machine has.
-CPU_OPTIONS: dict[str, Any] = {
+# How long a program runs, which says how long it may take to compile.
+Runs = Literal["for hours", "for seconds", "once"]
+
+# On a CPU programs of batched products are better without: running small operations side by side while the products
+# already use all cores, and handing products to a library that is slower at these shapes. And with: vectors as wide as
+# the machine has.
+FAST_ON_CPU: Mapping[str, Any] = {
     "xla_cpu_enable_concurrency_optimized_scheduler": False,
     "xla_cpu_experimental_ynn_fusion_type": "",
     "xla_cpu_prefer_vector_width": 512,
 }
-
-
-# For programs that run for seconds: no search for better kernels than the library's. On an H200 a forward pass of
-# thirty encoders in float32 compiled in 0.6 s instead of 15 s so, and took 11 ms instead of 10.
-GPU_BRIEF_OPTIONS: dict[str, Any] = {"xla_gpu_enable_triton_gemm": False}
+# No search for better kernels than the library's. On an H200 a forward pass of thirty encoders in float32 compiled in
+# 0.6 s instead of 15 s so, and took 11 ms instead of 10.
+QUICK_ON_GPU: Mapping[str, Any] = {"xla_gpu_enable_triton_gemm": False}
+# Random weights are long programs that do little: half of the time goes into making them faster.
+QUICK_ON_CPU: Mapping[str, Any] = {"xla_backend_optimization_level": 0}
 
 
 @functools.cache
-def compiler_options(*, brief: bool = False) -> dict[str, Any]:
-    """Options for `jax.jit` that this version of the compiler knows; `brief` is a program that runs for seconds."""
+def compiler_options(runs: Runs = "for hours") -> dict[str, Any]:
+    """Options for `jax.jit`, those that this version of the compiler knows."""
+    if jax.default_backend() == "cpu":
+        wanted = QUICK_ON_CPU if runs == "once" else FAST_ON_CPU
+    else:
+        wanted = {} if runs == "for hours" else QUICK_ON_GPU
     known: dict[str, Any] = {}
-    wanted = CPU_OPTIONS if jax.default_backend() == "cpu" else GPU_BRIEF_OPTIONS if brief else {}
     for name, value in wanted.items():
         with contextlib.suppress(jax.errors.JaxRuntimeError):
             jax.jit(lambda: 0, compiler_options={name: value}).lower().compile()

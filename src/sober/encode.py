@@ -105,7 +105,7 @@ def _forward() -> Callable[..., tuple[Float[Array, "M B D"], Float[Array, "M B D
         images = world.pixels(data, index, jax.random.key(0))
         return jax.vmap(lambda model: model.encode(images))(models)
 
-    return jax.jit(forward, static_argnums=0, compiler_options=compiler_options(brief=True))
+    return jax.jit(forward, static_argnums=0, compiler_options=compiler_options("for seconds"))
 
 
 def _nets(run: Run) -> tuple[str, int]:

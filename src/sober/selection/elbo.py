@@ -67,7 +67,7 @@ def _forward(precision: Precision) -> Callable[..., tuple[Float[Array, "M B"], F
 
         return jax.vmap(one)(models)
 
-    return jax.jit(forward, static_argnums=0, compiler_options=compiler_options(brief=True))
+    return jax.jit(forward, static_argnums=0, compiler_options=compiler_options("for seconds"))
 
 
 def _judge(evidence: Evidence, *, seed: int, progress: Progress, of: Callable[[Terms], np.ndarray]) -> Judgement:

@@ -219,11 +219,11 @@ def _programs(world: World, nets: Nets, shape: tuple[int, int, int], mixing: Mix
         parts = jax.lax.map(part, jnp.arange(1, 1 + HELD_OUT // LOOK_AT_ONCE))
         return jax.tree.map(lambda each: jnp.mean(each, axis=0), parts)
 
-    brief = compiler_options(brief=True)
+    quick = compiler_options("for seconds")
     return Programs(
-        jax.jit(begin, compiler_options=brief),
+        jax.jit(begin, compiler_options=quick),
         jax.jit(advance, donate_argnums=2, compiler_options=compiler_options()),
-        jax.jit(examine, compiler_options=brief),
+        jax.jit(examine, compiler_options=quick),
     )
 
 
