@@ -20,7 +20,7 @@ from sober.family import Family
 from sober.metrics import METRICS
 from sober.train import Progress
 
-SMALL = ["--steps", "20", "--latents", "3", "--batch", "16"]
+SMALL = ["--steps", "20", "--latents", "3", "--batch", "16"]  # as in families.py: one compilation serves all
 
 
 def run(*arguments):
@@ -86,21 +86,21 @@ def test_methods_are_listed(capsys):
 
 
 def test_a_published_sweep_is_trained_by_name(tmp_path):
-    common = ["blocks", "--method", "beta_vae", "--sweep", "sober_look", "--steps", 2, "--out", tmp_path / "family"]
-    assert run("train", *common) == 0
+    common = ["blocks", "--method", "beta_vae", "--sweep", "sober_look", *SMALL]
+    assert run("train", *common, "--out", tmp_path / "family") == 0
     assert [run.hyper["beta"] for run in Family.open(tmp_path / "family").runs] == [1, 2, 4, 6, 8, 16]
 
 
 def test_what_is_set_goes_before_the_sweep(tmp_path):
-    common = ["--sweep", "dava", "--set", "delta_c=0.1,0.2", "--steps", 2, "--out", tmp_path / "family"]
-    assert run("train", "blocks", "--method", "dava", *common) == 0
+    common = ["--sweep", "dava", "--set", "delta_c=0.1,0.2", *SMALL]
+    assert run("train", "blocks", "--method", "dava", *common, "--out", tmp_path / "family") == 0
     runs = Family.open(tmp_path / "family").runs
     assert [run.hyper["delta_c"] for run in runs] == [0.1, 0.2]
     assert {run.hyper["gamma"] for run in runs} == {500}
 
 
 def test_a_method_without_reconstructions_is_listed(tmp_path, capsys):
-    assert run("train", "blocks", "--method", "info_gan", "--steps", 2, "--out", tmp_path / "family") == 0
+    assert run("train", "blocks", "--method", "info_gan", *SMALL, "--out", tmp_path / "family") == 0
     assert "loss" in capsys.readouterr().out
 
 
