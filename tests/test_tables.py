@@ -25,7 +25,7 @@ from sober.tables.papers import (
     unified_agreement,
     worlds_agreement,
 )
-from sober.tables.runs import Pairs
+from sober.tables.runs import Pairs, short_settings
 from sober.tables.written import escaped
 
 STRENGTHS = {"beta_vae": "beta", "factor_vae": "gamma"}
@@ -107,6 +107,16 @@ def test_criteria_are_all_that_needs_no_labels() -> None:
     assert set(found["criterion"]) == {*names} - {"mig", "gbt/mig"}
     for row in found.iter_rows(named=True):
         assert row["value"] == row["low"] == row["high"] == (-1 if row["criterion"] == "elbo" else 1)
+
+
+def test_words_that_all_settings_have_or_all_of_one_method_are_said_once() -> None:
+    settings = ["vae c=1 rate=2 steps=9", "vae c=3 rate=2 steps=9", "pca rate=2 steps=9", "dava rate=2 steps=8"]
+    frame, shared = short_settings(pl.DataFrame({"setting": settings}))
+    assert frame["setting"].to_list() == ["vae c=1", "vae c=3", "pca steps=9", "dava steps=8"]
+    assert shared == {"": ["rate=2"], "vae": ["steps=9"]}
+    for few in (settings[:1], ["vae a=1 b=1", "vae b=1 a=1"]):  # one setting; or two that would be called the same
+        frame, shared = short_settings(pl.DataFrame({"setting": few}))
+        assert (frame["setting"].to_list(), shared) == (few, {})
 
 
 def test_worlds_agree_by_the_medians_of_their_settings() -> None:

@@ -42,19 +42,30 @@ def encode(
     """Codes of finished runs (all, or the given ones): for the whole grid, or for the pictures in `index`.
 
     What is on disk is read; the rest is computed, as many models at a time as memory allows, and stored. Runs come in
-    the order asked for, one in memory at a time. `progress(done, total)` is told how many codes of a pass are there.
+    the order asked for, one in memory at a time. `progress(done, total)` is told how many codes are there of those that
+    are computed.
     """
     wanted = list(family.finished if runs is None else runs)
     if not wanted:
         raise RequestError(f"{family.folder} has no finished model: run the same 'sober train' command to go on")
     pictures = _checked(family.world, index)
     keep_compilations()
+    missing = {run.identity: run for run in wanted if not codes_path(family, run, index).exists()}
+    total, done = len(missing) * len(pictures), 0
     for run in wanted:
-        if not codes_path(family, run, index).exists():
-            missing = [other for other in wanted if not codes_path(family, other, index).exists()]
-            same = [other for other in missing if _nets(other) == _nets(run)]
+        if run.identity in missing:
+            same = [other for other in missing.values() if _nets(other) == _nets(run)]
             at_once = evenly(same, models_at_once(run, len(pictures)))[0]
-            _compute(family, at_once, pictures, index, progress or (lambda done, total: None))
+            before = done
+
+            def told(codes: int, before: int = before) -> None:
+                if progress is not None:
+                    progress(before + codes, total)
+
+            _compute(family, at_once, pictures, index, told)
+            done += len(at_once) * len(pictures)
+            for other in at_once:
+                del missing[other.identity]
         yield run, read_codes(family, run, index=index)
 
 
@@ -76,7 +87,7 @@ def read_codes(family: Family, run: Run, *, index: Int[np.ndarray, " N"] | None 
 
 
 def _compute(
-    family: Family, runs: Sequence[Run], pictures: Int[np.ndarray, " N"], index: Any, progress: Progress
+    family: Family, runs: Sequence[Run], pictures: Int[np.ndarray, " N"], index: Any, told: Callable[[int], None]
 ) -> None:
     trained = [family.model(run) for run in runs]
     models = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[model.autoencoder for model in trained])
@@ -89,7 +100,7 @@ def _compute(
         means, logvars = _forward()(family.world, models, *family.world.gather(padded))
         mean[:, start : start + len(part)] = means[:, : len(part)]
         logvar[:, start : start + len(part)] = logvars[:, : len(part)]
-        progress(len(runs) * (start + len(part)), len(runs) * len(pictures))
+        told(len(runs) * (start + len(part)))
     for at, run in enumerate(runs):
         finite = np.isfinite(mean[at]).all() and np.isfinite(logvar[at]).all()
         flags = ["diverged"] * (trained[at].diverged is not None) + ["not_finite"] * (not finite)

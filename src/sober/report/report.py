@@ -98,7 +98,7 @@ def _sections(
     ]
 
 
-def _head(title: str, study: Mapping[str, Any], runs: Runs, shared: Sequence[str]) -> str:
+def _head(title: str, study: Mapping[str, Any], runs: Runs, shared: Mapping[str, Sequence[str]]) -> str:
     counts = [counted(len(runs.about), "run")]
     counts += [counted(len(runs.different(name)), name) for name in ("world", "method", "setting", "seed")]
     scales = [study["scale"]] if study.get("scale") else [each or "full study" for each in runs.scales]
@@ -106,7 +106,11 @@ def _head(title: str, study: Mapping[str, Any], runs: Runs, shared: Sequence[str
     return (
         f"<h1>{escape(title)}</h1>{name}<p class='about'>{' · '.join(counts)}</p>"
         f"<p class='about'>Scale: {escape(' | '.join(map(str, scales)))}</p>"
-        + (f"<p class='about'>All settings have {escape(', '.join(shared))}.</p>" if shared else "")
+        + "".join(
+            f"<p class='about'>All {escape(f'settings of {method}' if method else 'settings')} have "
+            f"{escape(', '.join(words))}.</p>"
+            for method, words in shared.items()
+        )
     )
 
 

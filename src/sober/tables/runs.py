@@ -138,17 +138,31 @@ def as_runs(data: pl.DataFrame | Runs, pairs: Sequence[Pairs] = ()) -> Runs:
     )
 
 
-def short_settings(data: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
-    """Settings without the words that all of them have, such as `steps=20000`; and those words, to be said once."""
+def short_settings(data: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, list[str]]]:
+    """Settings without the words that all of them have, such as `steps=20000`, or all of one method.
+
+    And those words, to be said once: those of all settings under "", the others under their method.
+    """
     import polars as pl  # noqa: PLC0415
 
     settings = data["setting"].unique(maintain_order=True).to_list()
     words = [setting.split(" ") for setting in settings]
-    shared = [word for word in words[0] if "=" in word and all(word in each for each in words)] if words[1:] else []
-    names = [" ".join(word for word in each if word not in shared) for each in words]
+    shared = {"": _shared(words)}
+    for method in dict.fromkeys(each[0] for each in words):
+        own = _shared([each for each in words if each[0] == method])
+        shared[method] = [word for word in own if word not in shared[""]]
+    names = [" ".join(word for word in each if word not in shared[""] + shared[each[0]]) for each in words]
+    shared = {whose: each for whose, each in shared.items() if each}
     if not shared or len(set(names)) < len(names):
-        return data, []
+        return data, {}
     return data.with_columns(pl.col("setting").replace_strict(settings, names)), shared
+
+
+def _shared(settings: Sequence[Sequence[str]]) -> list[str]:
+    """Values that all of several settings have."""
+    if len(settings) < 2:
+        return []
+    return [word for word in settings[0] if "=" in word and all(word in each for each in settings)]
 
 
 def _name(data: pl.DataFrame) -> pl.Expr:
