@@ -136,6 +136,20 @@ def test_partners_are_drawn_among_all_or_among_runs_that_differ_in_their_seed() 
         same_settings(runs[:4])
 
 
+def test_numbers_near_the_end_of_their_type_are_compared_like_others() -> None:
+    plain = [model(SOURCES, seed=seed) for seed in range(3)]
+    huge = [
+        Codes((each.mean * 1e37).astype(np.float32), each.logvar.astype(np.float32), each.factors, ()) for each in plain
+    ]
+    np.testing.assert_allclose(udr(huge).scores, udr(plain).scores, atol=1e-5)
+
+
+def test_groups_may_be_named_by_anything_that_can_be_compared() -> None:
+    codes = np.random.default_rng(0).normal(size=(4, 50, 3))
+    by_dict = sober.udr(codes, groups=[{"beta": 1}, {"beta": 4}, {"beta": 1}, {"beta": 4}])
+    np.testing.assert_array_equal(by_dict, sober.udr(codes, groups="abab"))
+
+
 def test_wrong_requests_say_what_to_do() -> None:
     good = model(SOURCES)
     broken = Codes(np.where(np.arange(5) == 3, np.nan, SOURCES), None, good.factors, ())

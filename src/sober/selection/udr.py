@@ -237,8 +237,7 @@ def drawn_rows(codes: Sequence[Codes], rows: int, seed: int) -> Int[np.ndarray, 
                 f"model {at} has codes of {len(each.mean)} pictures and model 0 of {count}: encode the same pictures"
             )
         for name, array in (("mean", each.mean), ("logvar", each.logvar)):
-            # A sum is quick to take, and is finite where all numbers are, unless they are huge.
-            if array is not None and not np.isfinite(array.sum()) and not np.isfinite(array).all():
+            if array is not None and not _all_finite(array):
                 column = int(np.flatnonzero(~np.isfinite(array).all(axis=0))[0])
                 raise RequestError(f"model {at}: {name} of latent {column} is not finite: leave this model out")
     if count < 10:
@@ -246,12 +245,19 @@ def drawn_rows(codes: Sequence[Codes], rows: int, seed: int) -> Int[np.ndarray, 
     return np.random.default_rng(seed).permutation(count)[:rows]
 
 
+def _all_finite(array: np.ndarray) -> bool:
+    """A sum is quick to take, and is finite where all numbers are, unless they are huge."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(array.sum()) or np.isfinite(array).all())
+
+
 def informative_latents(codes: Codes) -> Bool[np.ndarray, " D"]:
     """Latents of mean KL from the prior above 0.01 nats (eq. 3); without log-variances, of variance above 0.01."""
     if codes.logvar is None:
         return np.asarray(codes.mean, np.float64).var(axis=0) > INFORMATIVE
     logvar = codes.logvar if codes.logvar.max(initial=0) <= 80 else np.minimum(codes.logvar, 80)  # e^80 fits float32
-    divergence = codes.mean**2 + np.exp(logvar) - logvar  # twice, and more by 1
+    with np.errstate(over="ignore"):  # what is infinite is informative
+        divergence = codes.mean**2 + np.exp(logvar) - logvar  # twice, and more by 1
     return np.ones(len(logvar)) @ divergence / len(logvar) - 1 > 2 * INFORMATIVE
 
 
@@ -290,8 +296,14 @@ def _drawn(groups: Sequence[object], partners: int | None, seed: int) -> list[li
         raise RequestError(f"a model needs at least one partner, got partners={partners}")
     rng = np.random.default_rng(seed)
     found: list[list[int]] = [[] for _ in groups]
-    for group in dict.fromkeys(groups):
-        members = [model for model, of in enumerate(groups) if of == group]
+    pools: list[tuple[object, list[int]]] = []  # not by hash: a group may be named by anything that can be compared
+    for model, group in enumerate(groups):
+        pool = next((members for name, members in pools if name == group), None)
+        if pool is None:
+            pools.append((group, [model]))
+        else:
+            pool.append(model)
+    for _, members in pools:
         parts = 1 if partners is None else max(1, len(members) // (partners + 1))
         for part in np.array_split(rng.permutation(members) if parts > 1 else members, parts):
             for model in part.tolist():
