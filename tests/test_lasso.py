@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.linear_model import Lasso, LassoCV
+from sklearn.linear_model import Lasso, LassoCV, MultiTaskLassoCV
 
 from sober.errors import RequestError
 from sober.selection.lasso import Columns, lasso, lasso_cv, regressions
@@ -32,6 +32,15 @@ def test_strength_and_coefficients_are_those_of_scikit_learn(kind: str, folds: i
         theirs = LassoCV(alphas=40, cv=folds, tol=1e-10, max_iter=100_000).fit(x, y[:, t])
         assert found.strength[t] == pytest.approx(theirs.alpha_, rel=1e-9)
         np.testing.assert_allclose(found.coefficients[t], theirs.coef_, atol=1e-6)
+
+
+def test_for_one_target_it_is_also_the_lasso_that_shares_its_features_among_targets() -> None:
+    x, y = problem("mixed")
+    found = lasso_cv(x, y, strengths=40)
+    for t in range(y.shape[1]):
+        theirs = MultiTaskLassoCV(alphas=40, cv=5, tol=1e-10, max_iter=100_000).fit(x, y[:, [t]])
+        assert found.strength[t] == pytest.approx(theirs.alpha_, rel=1e-9)
+        np.testing.assert_allclose(found.coefficients[t], theirs.coef_[0], atol=1e-6)
 
 
 def test_a_given_strength_gives_the_lasso_of_scikit_learn() -> None:
