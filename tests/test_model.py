@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 
@@ -115,3 +116,12 @@ def test_a_wrong_grid_is_refused(settings, message):
     arguments = {"method": "beta_vae", "sweep": {}} | settings
     with pytest.raises(RequestError, match=message):
         grid(BLOCKS, **arguments)
+
+
+def test_training_ended_at_the_mean_of_its_last_twentieth(family):
+    model = family.model(family.runs[0])
+    curve = np.arange(100.0)
+    with_curves = dataclasses.replace(model, curves={"loss": curve, "short": [3.0], "none": [], "gone": [1.0, np.nan]})
+    assert with_curves.ended("loss") == 97.0
+    assert with_curves.ended("short") == 3.0
+    assert all(np.isnan(with_curves.ended(name)) for name in ("none", "gone", "unknown"))

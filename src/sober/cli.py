@@ -806,8 +806,8 @@ def traverse(
 ) -> None:
     """Draw what each latent of a model does, and its reconstructions, for several models in one picture.
 
-    Latents that carry nothing are greyed. Without --runs it draws, for each setting, the seed with the lowest loss,
-    four models at most.
+    Latents that carry nothing are greyed. Without --runs it draws, for each setting, the seed whose training ended
+    lowest, four models at most.
 
     Examples: `sober traverse runs/blocks` · `sober traverse runs/blocks --runs 3f2a,91c0 --out two.png`
 
@@ -855,8 +855,9 @@ def _run_named(family: Family, name: str) -> Run:
 def _one_per_setting(family: Family) -> list[Run]:
     best: dict[tuple[object, ...], tuple[float, Run]] = {}
     for run in family.finished:
-        loss = family.model(run).curves["loss"]
-        last = float(loss[-1]) if len(loss) and np.isfinite(loss[-1]) else np.inf
+        model = family.model(run)
+        ended = model.ended(METHODS[run.method].objective)
+        last = np.inf if model.diverged is not None or np.isnan(ended) else ended
         key = (run.method, *run.hyper.items())
         if key not in best or last < best[key][0]:
             best[key] = (last, run)

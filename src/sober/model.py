@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,13 @@ class Model:
         if codes.ndim != 2 or codes.shape[1] != self.run.latents:
             raise RequestError(f"codes must be (N, {self.run.latents}), got shape {codes.shape}")
         return np.concatenate([np.asarray(_decode(self.autoencoder, part)) for part in _parts(codes)])
+
+    def ended(self, term: str) -> float:
+        """Where a term of its training ended: the mean of the last twentieth of its curve; NaN if it is no number."""
+        curve = np.asarray(self.curves.get(term, ()), float)
+        last = curve[-max(1, len(curve) // 20) :]
+        finite = last[np.isfinite(last)]
+        return float(finite.mean()) if len(finite) else math.nan
 
     def save(self, path: Path) -> None:
         """Writes one safetensors file that `load` reads in a fresh process."""

@@ -145,6 +145,7 @@ info_gan = Method(
         Hyper("critic_rate", 1e-4, "learning rate of the critic and Q", low=0.0),
     ),
     cost=14.0,
+    objective="information",
     init=init,
     update=update,
     model=Game,

@@ -101,6 +101,7 @@ class Method:
     sweeps: Mapping[str, Mapping[str, tuple[Setting, ...]]] = dataclasses.field(default_factory=dict)
     nets: str | None = None  # the only ones it works with
     cost: float = 1.0  # about, of a step, in steps of a β-VAE (benchmarks/methods.py)
+    objective: str = "loss"  # the term that falls as training gets on: in a game, one side's loss is the other's gain
     model: Callable[[Key[Array, ""], Nets, Shape, int], Autoencoder] = Autoencoder  # what it trains
 
     def sweep(self, study: str) -> Mapping[str, tuple[Setting, ...]]:

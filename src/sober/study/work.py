@@ -366,12 +366,10 @@ def _metric_of(name: str) -> str:
 
 
 def _training_scores(family: Family, run: Run) -> list[Score]:
-    """Where every term of a run's training ended: the mean of the last twentieth of its curve."""
+    """Where every term of a run's training ended."""
     model = family.model(run)
     flags = ("diverged",) if model.diverged is not None else ()
-    found = []
-    for name, curve in model.curves.items():
-        last = np.asarray(curve, float)[-max(1, len(curve) // 20) :]
-        if name != "step" and np.isfinite(last).any():
-            found.append(Score(run.identity, f"train_{name}", float(np.nanmean(last)), flags=flags))
-    return found
+    ended = {name: model.ended(name) for name in model.curves if name != "step"}
+    return [
+        Score(run.identity, f"train_{name}", last, flags=flags) for name, last in ended.items() if not np.isnan(last)
+    ]
