@@ -10,7 +10,8 @@ over the d latents of each model that are informative. A model's score is the me
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -83,7 +84,8 @@ def udr(
     scores = np.zeros(len(pairs))
     found = np.zeros((0, 0, 0))
     if len(alive):
-        found = np.abs(_by_part(latents, order, pairs[alive], similarity, preset))
+        compare = functools.partial(_similarities, order=order, similarity=similarity, preset=preset)
+        found = np.abs(_by_part(compare, latents, pairs[alive]))
         scores[alive] = _REDUCE[preset](found, *width[pairs[alive]].T)
     listed_pairs = tuple(map(Pair, *pairs.T.tolist(), scores.tolist()))
     ends = np.cumsum([len(others) for others in partners])[:-1]
@@ -157,13 +159,11 @@ def _strengths(similarity: Float[np.ndarray, "*P A B"]) -> tuple[np.ndarray, np.
 
 
 def _by_part(
+    compare: Callable[..., Float[np.ndarray, "P W W"]],
     latents: Sequence[Float[np.ndarray, "N _"]],
-    order: Int[np.ndarray, " n"],
     pairs: Int[np.ndarray, "P 2"],
-    similarity: Similarity,
-    preset: Preset,
 ) -> Float[np.ndarray, "P W W"]:
-    """`_similarities`, of models that are not compared with each other one after the other: memory is bounded so."""
+    """What `compare(latents, pairs)` gives, of models that are not compared with each other one after the other."""
     graph = scipy.sparse.coo_matrix((np.ones(len(pairs)), pairs.T), shape=(len(latents), len(latents)))
     _, part = scipy.sparse.csgraph.connected_components(graph, directed=False)
     widest = max(latents[m].shape[1] for m in np.unique(pairs))
@@ -172,15 +172,16 @@ def _by_part(
     for which in np.split(by_part, np.flatnonzero(np.diff(part[pairs[by_part, 0]])) + 1):
         members = np.unique(pairs[which])
         local = np.searchsorted(members, pairs[which])
-        seen = _similarities([latents[m] for m in members], order, local, similarity, preset)
+        seen = compare([latents[m] for m in members], local)
         found[which, : seen.shape[1], : seen.shape[2]] = seen
     return found
 
 
 def _similarities(
     latents: Sequence[Float[np.ndarray, "N _"]],
-    order: Int[np.ndarray, " n"],
     pairs: Int[np.ndarray, "P 2"],
+    *,
+    order: Int[np.ndarray, " n"],
     similarity: Similarity,
     preset: Preset,
 ) -> Float[np.ndarray, "P W W"]:
