@@ -12,7 +12,7 @@ import optax
 import pytest
 
 from sober.methods import METHODS
-from sober.methods.method import Setup
+from sober.methods.method import Setup, bernoulli_loss
 from sober.nets import NETS
 from sober.nets.dense import DenseDecoder, DenseEncoder
 
@@ -64,3 +64,22 @@ def test_the_gradient_agrees_with_central_differences(name, choices):
         ends = [jax.tree.map(lambda p, d: p + step * d, state.model, direction) for step in (STEP, -STEP)]  # noqa: B023
         slope = (update(ends[0])[1] - update(ends[1])[1]) / (2 * STEP)
         np.testing.assert_allclose(slope, along, rtol=1e-5, atol=1e-6)
+
+
+def test_the_bernoulli_loss_and_its_slopes_are_right_for_any_logit() -> None:
+    """Against the probabilities themselves where they can be told from 0 and 1, and its limits beyond."""
+    logits, target = (grid.ravel() for grid in np.meshgrid(np.linspace(-30, 30, 61), [0, 0.25, 1]))  # 0 is one of them
+    p = 1 / (1 + np.exp(-logits))
+    np.testing.assert_allclose(
+        bernoulli_loss(jnp.asarray(logits), jnp.asarray(target)),
+        -(target * np.log(p) + (1 - target) * np.log(1 / (1 + np.exp(logits)))),
+        rtol=1e-12,
+        atol=1e-12,
+    )
+    slope = jax.grad(bernoulli_loss)
+    np.testing.assert_allclose(jax.vmap(slope)(logits, target), p - target, atol=1e-12)
+    np.testing.assert_allclose(jax.vmap(jax.grad(slope))(logits, target), p * (1 - p), atol=1e-12)
+    np.testing.assert_array_equal(jax.vmap(jax.grad(bernoulli_loss, 1))(logits, target), -logits)
+    for logit, sure in ((1e4, 1.0), (-1e4, 0.0)):
+        assert bernoulli_loss(logit, sure) == slope(logit, sure) == 0
+        assert bernoulli_loss(logit, 1 - sure) == 1e4

@@ -151,6 +151,15 @@ def test_each_pair_of_operations_is_adjoint(there: str, back: str, before: Any, 
     np.testing.assert_array_equal(gradients[1], returned)
 
 
+@pytest.mark.parametrize(("operation", "c"), [("blocks", 3), ("spread", 5), ("corners", 3), ("written", 2)])
+def test_what_a_gpu_is_given_is_what_a_cpu_is_given(operation: str, c: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    call, x = getattr(layers, operation), normal(0, 2, 6, 8, c)
+    on_a_cpu = jit(call)(x)
+    monkeypatch.setattr(layers, "_on_cpu", lambda: False)
+    again = functools.partial(call)  # another function, or it would not be looked at again
+    np.testing.assert_array_equal(jit(again)(x), on_a_cpu)
+
+
 @pytest.mark.parametrize(
     ("layer", "i", "o"), [(Linear, 32, 16), (Conv, 1, 32), (Conv, 32, 32), (Deconv, 32, 1), (Deconv, 32, 32)]
 )

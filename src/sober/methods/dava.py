@@ -36,6 +36,7 @@ from sober.methods.method import (
     Setup,
     State,
     Terms,
+    bernoulli_loss,
     elbo_terms,
     follow,
     init_autoencoder,
@@ -109,7 +110,7 @@ def weights(accuracy: Scalar, hyper: Mapping[str, Any]) -> Parts:
 
 def cross_entropy(logits: Logits, target: Logits, variant: str) -> Scalar:
     """What the discriminator descends."""
-    return over_batch(jax.nn.softplus(logits) - target * logits, variant)
+    return over_batch(bernoulli_loss(logits, target), variant)
 
 
 def adversarial(logits: Logits, weight: Parts, variant: str) -> Scalar:

@@ -183,10 +183,22 @@ def elbo_terms(
     mean, logvar = model.encode(images, dtype)
     codes = sample(mean, logvar, key)
     logits = model.decode(codes, dtype)
-    # softplus(l) - l·x is -log Bernoulli(x; sigmoid(l)), stable for any logit.
-    reconstruction = jnp.sum(jax.nn.softplus(logits) - logits * images) / len(images)
+    reconstruction = jnp.sum(bernoulli_loss(logits, images)) / len(images)
     kl = jnp.sum(kl_per_latent(mean, logvar)) / len(images)
     return {"reconstruction": reconstruction, "kl": kl}, (mean, logvar, codes)
+
+
+@jax.custom_jvp
+def bernoulli_loss(logits: Float[Array, "*n"], target: Float[Array, "*n"]) -> Float[Array, "*n"]:
+    """-log Bernoulli(target; sigmoid(logit)) of each number, finite for any logit."""
+    return jnp.maximum(logits, 0) + jnp.log1p(jnp.exp(-jnp.abs(logits))) - logits * target
+
+
+@bernoulli_loss.defjvp
+def _slope_of_loss(numbers: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+    logits, target = numbers
+    slope = jax.nn.sigmoid(logits) - target
+    return bernoulli_loss(logits, target), slope * tangents[0] - logits * tangents[1]
 
 
 def sample(mean: Float[Array, "B D"], logvar: Float[Array, "B D"], key: Key[Array, ""]) -> Float[Array, "B D"]:

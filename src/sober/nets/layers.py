@@ -78,7 +78,7 @@ class Deconv(eqx.Module):
 
     def __call__(self, x: Float[Array, "b h w i"]) -> Float[Array, "b 2h 2w o"]:
         if self.weight.shape[0] == x.shape[-1]:
-            return add_bias(unblocks(overlap(matmul(x, self.weight))), self.bias)
+            return written(add_bias(unblocks(overlap(matmul(x, self.weight))), self.bias))
         return add_bias(unblocks(matmul(spread(x), self.weight)), self.bias)
 
     def kernel(self) -> Float[Array, "4 4 i o"]:
@@ -121,9 +121,9 @@ def _matmul_forward(x: Array, weight: Array) -> tuple[Array, tuple[Array, Array]
 def _matmul_backward(saved: tuple[Array, Array], g: Array) -> tuple[Array, Array]:
     x, weight = saved
     # One copy of g serves both products: without the barrier a CPU writes it twice, once transposed.
-    g = jax.lax.optimization_barrier(g)
-    rows, columns = x.reshape(-1, x.shape[-1]), g.reshape(-1, g.shape[-1])
-    return _dot(g, weight.astype(x.dtype), (g.ndim - 1, 1), x.dtype), _dot(rows, columns, (0, 0), weight.dtype)
+    rows, columns = x.reshape(-1, x.shape[-1]), jax.lax.optimization_barrier(g.reshape(-1, g.shape[-1]))
+    back = _dot(columns, weight.astype(x.dtype), (1, 1), x.dtype)
+    return back.reshape(x.shape), _dot(rows, columns, (0, 0), weight.dtype)
 
 
 matmul.defvjp(_matmul_forward, _matmul_backward)
@@ -137,7 +137,7 @@ def add_bias(x: Float[Array, "*b o"], bias: Float[Array, " o"]) -> Float[Array, 
 
 def _add_bias_backward(bias: Array, g: Array) -> tuple[Array, Array]:
     rows = g.reshape(-1, g.shape[-1])
-    if jax.default_backend() == "cpu":  # whose reductions over rows are several times slower than a product with ones
+    if _on_cpu():  # whose reductions over rows are several times slower than a product with ones
         return g, _dot(jnp.ones(len(rows), g.dtype), rows, (0, 0), bias.dtype)
     return g, jnp.sum(rows.astype(bias.dtype), axis=0)
 
@@ -145,14 +145,23 @@ def _add_bias_backward(bias: Array, g: Array) -> tuple[Array, Array]:
 add_bias.defvjp(lambda x, bias: (add_bias(x, bias), bias), _add_bias_backward)
 
 
+# The fastest way to write the same copy differs. A GPU's compiler fuses pads, slices and concatenations with what is
+# around; on an H200 the other form of each costs 3 to 11% of a step. A CPU's compiler asks of every single number where
+# it comes from and whether it is padding, unless the copy is a stack by itself, which takes half of the time.
 def _blocks(x: Array) -> Array:
     b, h, w, c = x.shape
-
-    def cut(x: Array) -> Array:
+    shape = (b, h // 2 + 1, w // 2 + 1, 4 * c)
+    if not _on_cpu():
         x = jnp.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
-        return x.reshape(b * (h // 2 + 1), 2, w // 2 + 1, 2 * c).transpose(0, 2, 1, 3)
+        return x.reshape(b * (h // 2 + 1), 2, w // 2 + 1, 2 * c).transpose(0, 2, 1, 3).reshape(shape)
 
-    return _written(cut, x).reshape(b, h // 2 + 1, w // 2 + 1, 4 * c)
+    def rows(x: Array, lower: int) -> Array:
+        """The upper or the lower rows of all blocks, cut into pairs of pixels."""
+        lone = x.reshape(b, h // 2, 2, w, c)[:, :, 1 - lower]
+        padded = jnp.pad(lone, ((0, 0), (1 - lower, lower), (1, 1), (0, 0)))
+        return padded.reshape(b, h // 2 + 1, w // 2 + 1, 2 * c)
+
+    return _written(lambda x: jnp.stack([rows(x, 0), rows(x, 1)], axis=3), x).reshape(shape)
 
 
 def _unblocks(x: Array) -> Array:
@@ -161,15 +170,23 @@ def _unblocks(x: Array) -> Array:
     return x.reshape(b, 2 * h, 2 * w, c // 4)[:, 1:-1, 1:-1]
 
 
-def _written(f: Callable[[Array], Array], x: Array) -> Array:
-    """f(x), which a CPU writes as it stands.
+def _on_cpu() -> bool:
+    return jax.default_backend() == "cpu"
 
-    Left to itself, its compiler folds a reshape that follows into the loop that writes, and asks of every single number
-    whether it is padding: five times slower. It does not look past a choice.
-    """
-    if jax.default_backend() != "cpu":
-        return f(x)
-    return jax.lax.cond(jax.lax.optimization_barrier(True), f, lambda x: -f(-x), x)
+
+def _written(f: Callable[[Array], Array], x: Array) -> Array:
+    """f(x), which a CPU writes as it stands, fused with nothing before or after: its compiler does not look past a
+    choice."""
+    return jax.lax.cond(jax.lax.optimization_barrier(True), f, lambda x: -jax.lax.optimization_barrier(f(-x)), x)
+
+
+@jax.custom_vjp
+def written(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """x, which a CPU computes once and not in each of the loops that read it."""
+    return _written(lambda x: x, x) if _on_cpu() else x
+
+
+written.defvjp(lambda x: (written(x), None), lambda _, g: (g,))
 
 
 def _collect(x: Array) -> Array:
@@ -179,16 +196,25 @@ def _collect(x: Array) -> Array:
 
 def _spread(x: Array) -> Array:
     b, h, w, c = x.shape
-
-    def copies(x: Array) -> Array:
-        x = jnp.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
-        return jnp.stack([x[:, 1:, 1:], x[:, 1:, :-1], x[:, :-1, 1:], x[:, :-1, :-1]], axis=3)
-
-    return _written(copies, x).reshape(b, h + 1, w + 1, 4 * c)
+    if _on_cpu():
+        four = _of_corners(lambda x, i, j: jnp.pad(x, ((0, 0), (i, 1 - i), (j, 1 - j), (0, 0))))
+        return _written(four, x).reshape(b, h + 1, w + 1, 4 * c)
+    x = jnp.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    copies = jnp.stack([x[:, 1:, 1:], x[:, 1:, :-1], x[:, :-1, 1:], x[:, :-1, :-1]], axis=3)
+    return copies.reshape(b, h + 1, w + 1, 4 * c)
 
 
 def _corners(x: Array) -> Array:
+    b, h, w, c = x.shape
+    if _on_cpu():
+        four = _of_corners(lambda x, i, j: x[:, i : i + h - 1, j : j + w - 1])
+        return _written(four, x).reshape(b, h - 1, w - 1, 4 * c)
     return jnp.concatenate([x[:, :-1, :-1], x[:, :-1, 1:], x[:, 1:, :-1], x[:, 1:, 1:]], axis=-1)
+
+
+def _of_corners(part: Callable[[Array, int, int], Array]) -> Callable[[Array], Array]:
+    """The parts of the four corners, one after another; stacked two by two, which is faster than four at once."""
+    return lambda x: jnp.stack([jnp.stack([part(x, i, j) for j in (0, 1)], axis=3) for i in (0, 1)], axis=3)
 
 
 def _overlap(x: Array) -> Array:

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int
 
 from sober.device import compiler_options
 from sober.encode import BATCH, Progress, models_at_once
-from sober.methods.method import kl_per_latent, sample
+from sober.methods.method import bernoulli_loss, kl_per_latent, sample
 from sober.selection.criterion import Criterion, Evidence, Judgement, alike, halves
 from sober.types import Precision
 from sober.worlds import World
@@ -62,7 +62,7 @@ def _forward(precision: Precision) -> Callable[..., tuple[Float[Array, "M B"], F
         def one(model: Any) -> tuple[Array, Array]:
             mean, logvar = model.encode(images, dtype)
             logits = model.decode(sample(mean, logvar, key), dtype)
-            loss = jnp.sum(jax.nn.softplus(logits) - logits * images, axis=(1, 2, 3))
+            loss = jnp.sum(bernoulli_loss(logits, images), axis=(1, 2, 3))
             return loss, jnp.sum(kl_per_latent(mean, logvar), axis=1)
 
         return jax.vmap(one)(models)

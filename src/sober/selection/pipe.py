@@ -26,7 +26,7 @@ from jaxtyping import Array, Float, Key
 from sober.device import compiler_options, free_memory
 from sober.errors import RequestError
 from sober.methods.factor_vae import permuted
-from sober.methods.method import follow, sample
+from sober.methods.method import bernoulli_loss, follow, sample
 from sober.model import Model
 from sober.nets import NETS, Nets
 from sober.nets.nets import at_least_float32
@@ -180,11 +180,10 @@ def _programs(world: World, nets: Nets, shape: tuple[int, int, int], mixing: Mix
 
     def step_one(model: Any, judged: Judged, images: Any, key: Key[Array, ""], rate: Any) -> Judged:
         both = jnp.concatenate(pictures(model, judged, images, key))
-        target = jnp.arange(len(both)) < len(images)
+        target = jnp.asarray(jnp.arange(len(both)) < len(images), jnp.float32)
 
         def loss(net: Any) -> Float[Array, ""]:
-            said = logits(net, both)
-            return jnp.mean(jax.nn.softplus(said) - target * said)
+            return jnp.mean(bernoulli_loss(logits(net, both), target))
 
         net, optimiser = follow(
             jax.grad(loss)(judged.discriminator), judged.discriminator, optax.adam(rate), judged.optimiser
@@ -205,7 +204,7 @@ def _programs(world: World, nets: Nets, shape: tuple[int, int, int], mixing: Mix
     def examine_one(model: Any, judged: Judged, images: Any, key: Key[Array, ""]) -> tuple[Any, Any, Any]:
         rebuilt, mixed = pictures(model, judged, images, key)
         right = jnp.concatenate([logits(judged.discriminator, rebuilt) > 0, logits(judged.discriminator, mixed) <= 0])
-        error = jnp.sum(jax.nn.softplus(rebuilt) - rebuilt * images) / len(images)
+        error = jnp.sum(bernoulli_loss(rebuilt, images)) / len(images)
         of_pictures = jnp.sum(jnp.var(images, axis=0))
         return jnp.mean(right), error, jnp.sum(jnp.var(jax.nn.sigmoid(rebuilt), axis=0)) / of_pictures
 
