@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib.util
 import json
@@ -27,23 +28,37 @@ class Golden:
         assert specification.loader is not None
         self.formulas: ModuleType = importlib.util.module_from_spec(specification)
         specification.loader.exec_module(self.formulas)
-        self.table = functools.lru_cache(4)(self.formulas.table)
+        self.table = functools.lru_cache(4)(self._table)
+        self._context = functools.cache(self.formulas._Ctx)
+        self._drawn = functools.cache(self._draw)
 
     def representations(self) -> list[tuple[str, str]]:
         return [(grid, name) for grid in self.scores for name in self.scores[grid]]
 
     def whole(self, grid: str, name: str) -> Codes:
         """Every row of a grid."""
-        return self.codes(grid, name, np.arange(self.formulas.grid_size(grid)))
+        return self._codes(grid, self.table(grid, name), self._context(grid).f)
 
     def codes(self, grid: str, name: str, rows: np.ndarray) -> Codes:
-        factors = self.formulas.latent_factors(grid)[rows]
-        return as_codes(self.table(grid, name)[rows], factors, names=self.formulas.GRIDS[grid][2])
+        """Some rows of a grid: every formula is one of its own row, so the others need not be known."""
+        return self._codes(grid, self._table(grid, name, rows), self._context(grid).f[rows])
 
     def parts(self, grid: str, name: str, seed: int, *sizes: int) -> list[Codes]:
         """Samples drawn one after the other from one random state, as the independent implementation drew them."""
+        return [self.codes(grid, name, rows) for rows in self._drawn(grid, seed, sizes)]
+
+    def _draw(self, grid: str, seed: int, sizes: tuple[int, ...]) -> list[np.ndarray]:
         state = np.random.RandomState(seed)
-        return [self.codes(grid, name, self.formulas.sample_indices(grid, seed, size, 16, state)[0]) for size in sizes]
+        return [self.formulas.sample_indices(grid, seed, size, 16, state)[0] for size in sizes]
+
+    def _table(self, grid: str, name: str, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """What the formulas' own `table` gives, of some rows or all."""
+        context = copy.copy(self._context(grid))
+        context.idx, context.s, context.f = context.idx[rows], context.s[rows], context.f[rows]
+        return self.formulas.REPRESENTATIONS[name](context).astype(np.float32).astype(np.float64)
+
+    def _codes(self, grid: str, table: np.ndarray, factors: np.ndarray) -> Codes:
+        return as_codes(table, factors, names=self.formulas.GRIDS[grid][2])
 
     def score(self, grid: str, name: str, metric: str, key: str, seed: int = 0) -> float:
         return self.scores[grid][name][metric][str(seed)]["scores"][key]

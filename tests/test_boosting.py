@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import functools
-import importlib.util
-import json
-import sys
-
 import numpy as np
 import pytest
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
@@ -194,58 +188,3 @@ def test_without_a_folder_to_keep_it_code_is_compiled_each_time(monkeypatch):
     monkeypatch.setattr("numba.extending.register_jitable", lambda **_: lambda function: function)
     assert boosting._compiled.__wrapped__() == (boosting._grow_forest, boosting._add_forest)
     assert asked == [True, False, False]
-
-
-def dci(importances):
-    """Disentanglement and completeness of an importance matrix (D, K)."""
-
-    def weighed(matrix):
-        shares = (matrix + 1e-11) / (matrix + 1e-11).sum(axis=1, keepdims=True)
-        rows = 1 + (shares * np.log(shares)).sum(axis=1) / np.log(matrix.shape[1])
-        return rows @ matrix.sum(axis=1) / (matrix.sum() or 1.0)
-
-    return weighed(importances), weighed(importances.T)
-
-
-@pytest.fixture(scope="module")
-def golden(shared):
-    spec = importlib.util.spec_from_file_location("representations", shared / "golden" / "representations.py")
-    module = sys.modules["representations"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.scores = json.loads((shared / "golden" / "scores.json").read_text())["results"]
-    module.matrices = np.load(shared / "golden" / "matrices.npz")
-    module.context = functools.cache(module._Ctx)
-    return module
-
-
-def sampled(golden, grid, name, rows, seed):
-    """Codes and factors of the training and the test rows, without those of the rest of the grid."""
-    state = np.random.RandomState(seed)
-    drawn = [golden.sample_indices(grid, seed, n, 16, state) for n in (rows, rows // 2)]
-    for index, factors in drawn:
-        context = copy.copy(golden.context(grid))
-        context.idx, context.s, context.f = index, context.s[index], context.f[index]
-        yield golden.REPRESENTATIONS[name](context).astype(np.float32), factors
-
-
-# Where several features split equally well, which one does is up to the seed; there the matrices differ.
-TIED = ("redundant", "threshold_std", "sincos")
-
-
-NAMES = [*TIED, "collapsed_tiny", "constant", "dead_dims", "noise", "noisy", "perfect", "perfect_noise", "rotation"]
-SMALL = [("smallnorb", name, 1000) for name in (*NAMES, "rotation_factors", "zeros")]
-LARGE = [("smallnorb", "redundant", 10_000), ("smallnorb", "rotation", 10_000), ("dsprites", "perfect_noise", 10_000)]
-
-
-@pytest.mark.parametrize(("grid", "name", "rows"), SMALL + LARGE)
-def test_scores_are_those_of_an_independent_implementation(golden, grid, name, rows):
-    metric, kind = ("dci", "gbt") if rows == 10_000 else ("dci_1000", "gbt_1000")
-    for seed, expected in golden.scores[grid][name][metric].items():
-        (x, y), (x_test, y_test) = sampled(golden, grid, name, rows, int(seed))
-        found = boosted(x, list(y.T), x_test)
-        importances = np.stack([each.importances for each in found], axis=1)
-        accuracy = np.mean([np.mean(each.test == y_test[:, k]) for k, each in enumerate(found)])
-        theirs = [expected["scores"][key] for key in ("disentanglement", "completeness", "informativeness_test")]
-        np.testing.assert_allclose([*dci(importances), accuracy], theirs, atol=0.015)
-        if seed == "0" and name not in TIED:
-            np.testing.assert_allclose(importances, golden.matrices[f"{grid}.{name}.{kind}.0"], atol=0.02)

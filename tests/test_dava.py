@@ -64,14 +64,14 @@ def test_accuracy_is_the_share_of_a_mixed_batch_that_is_told_right() -> None:
 
 
 def test_labels_of_a_mixed_batch_are_smooth() -> None:
-    key = jax.random.key(0)
-    np.testing.assert_allclose(labels(3, key, "paper"), [0.9, 0.9, 0.9, 0.1, 0.1, 0.1], rtol=1e-6)
-    real, fake = jnp.split(labels(5000, key, "reference"), 2)
+    key, of = jax.random.key(0), jit(labels, static_argnums=(0, 2))
+    np.testing.assert_allclose(of(3, key, "paper"), [0.9, 0.9, 0.9, 0.1, 0.1, 0.1], rtol=1e-6)
+    real, fake = np.split(np.asarray(of(5000, key, "reference")), 2)
     for distance in (1 - real, fake):  # uniform from 0 to 0.6
         assert 0 <= distance.min() < 0.01
         assert 0.59 < distance.max() <= 0.6
         assert distance.mean() == pytest.approx(0.3, abs=0.01)
-    assert (labels(5, key, "reference") != labels(5, jax.random.key(1), "reference")).any()
+    assert (np.asarray(of(5, key, "reference")) != np.asarray(of(5, jax.random.key(1), "reference"))).any()
 
 
 def test_weights_grow_with_the_accuracy() -> None:
@@ -86,8 +86,10 @@ def test_weights_grow_with_the_accuracy() -> None:
 
 
 def test_losses_of_both_variants_pull_the_same_way_and_only_the_papers_saturate() -> None:
+    slopes = jit(jax.grad(adversarial), static_argnums=2)
+
     def gradients(logit: float, variant: str) -> Any:
-        return jax.grad(adversarial)(jnp.array([logit, -logit]), Parts(1.0, 1.0), variant)
+        return np.asarray(slopes(np.array([logit, -logit], np.float32), Parts(1.0, 1.0), variant))
 
     for logit in (-1.0, 0.0, 1.0):  # down for reconstructions, up for generated pictures
         for variant in ("paper", "reference"):
@@ -95,9 +97,9 @@ def test_losses_of_both_variants_pull_the_same_way_and_only_the_papers_saturate(
             assert real > 0 > fake
     assert np.max(np.abs(gradients(10.0, "paper"))) < 1e-3  # the discriminator is sure, and right
     assert np.min(np.abs(gradients(10.0, "reference"))) > 0.99
-    logits = jnp.array([0.3, -0.2, 1.0, -2.0])
+    logits = np.array([0.3, -0.2, 1.0, -2.0], np.float32)
     by_hand = 2 * np.mean(np.log(1 / (1 + np.exp(-logits[:2])))) + 3 * np.mean(np.log(1 / (1 + np.exp(logits[2:]))))
-    assert adversarial(logits, Parts(2.0, 3.0), "paper") == pytest.approx(by_hand, rel=1e-5)
+    assert adversarial(jnp.asarray(logits), Parts(2.0, 3.0), "paper") == pytest.approx(by_hand, rel=1e-5)
 
 
 def test_the_discriminator_learns_reconstructions_from_generated_pictures() -> None:
@@ -190,48 +192,55 @@ def test_the_adversarial_step_goes_down_its_two_losses_on_fresh_gradients() -> N
     """Written here directly, with the discriminator as it is after its step, and plain gradient descent."""
     (state, _), images = noticed(), BLOCKS.render(np.arange(0, 4096, 4096 // BATCH)) / 255
     with jax.enable_x64(True):
-        _goes_down_its_two_losses(state, jnp.asarray(images))
+        _goes_down_its_two_losses(state, images)
 
 
-def _goes_down_its_two_losses(state: State, images: jax.Array) -> None:
+def _goes_down_its_two_losses(state: State, images: np.ndarray) -> None:
     rate = 1e-3
     setup = Setup(NETS["small"], (16, 16, 1), LATENTS, BATCH, 4096, jnp.dtype("float64"), optax.sgd(rate))
     at_rest = DEFAULTS | {"gamma": 0.0, "encoder_weight": 0.0, "decoder_weight": 0.0}
     moving = at_rest | {"encoder_weight": 0.03, "decoder_weight": 0.02}
-    state = jax.tree.map(lambda leaf: jnp.asarray(leaf[0], "int32" if leaf.dtype == "int32" else "float64"), state)
+    state = jax.tree.map(lambda leaf: np.asarray(leaf[0], leaf.dtype if leaf.dtype == "int32" else float), state)
     state = state._replace(optimiser=Parts(*map(setup.optimiser.init, (state.model.encoder, state.model.decoder))))
 
     @jit
     def stepped(state: State, hyper: dict[str, float], key: jax.Array) -> tuple[State, Terms]:
         settings = hyper | {"variant": "paper"}
-        return METHODS["dava"].update(setup, state, lambda key: images, key, jnp.int32(0), settings)
+        return METHODS["dava"].update(setup, state, lambda key: jnp.asarray(images), key, jnp.int32(0), settings)
 
     rest, move = ({name: value for name, value in each.items() if name != "variant"} for each in (at_rest, moving))
     key = next(key for key in jax.random.split(jax.random.key(0), 50) if stepped(state, rest, key)[1]["accuracy"] > 0.5)
     before, terms = stepped(state, rest, key)
     after, _ = stepped(state, move, key)
-    base = 100 * (terms["accuracy"] - 0.5)
-    judge, model = before.memory.discriminator, before.model
-    _, _, for_codes, for_order, _ = jax.random.split(key, 5)
 
-    def codes(model: Any) -> Any:
-        return sample(*model.encode(images, setup.dtype), for_codes)
+    @jit
+    def gradients(judge: Any, model: Any, accuracy: jax.Array, key: jax.Array) -> Parts:
+        base = 100 * (accuracy - 0.5)
+        _, _, for_codes, for_order, _ = jax.random.split(key, 5)
 
-    def encoder_loss(encoder: Any) -> Any:
-        rebuilt = jax.nn.sigmoid(model.decode(codes(eqx.tree_at(lambda m: m.encoder, model, encoder)), setup.dtype))
-        return base * 0.03 * jnp.mean(jax.nn.log_sigmoid(judge(rebuilt, setup.dtype)))
+        def codes(model: Any) -> Any:
+            return sample(*model.encode(jnp.asarray(images), setup.dtype), for_codes)
 
-    def decoder_loss(decoder: Any) -> Any:
-        mixed = permuted(codes(model), for_order)
-        generated = jax.nn.sigmoid(eqx.tree_at(lambda m: m.decoder, model, decoder).decode(mixed, setup.dtype))
-        return base * 0.02 * jnp.mean(jax.nn.log_sigmoid(-judge(generated, setup.dtype)))
+        def encoder_loss(encoder: Any) -> Any:
+            rebuilt = jax.nn.sigmoid(model.decode(codes(eqx.tree_at(lambda m: m.encoder, model, encoder)), setup.dtype))
+            return base * 0.03 * jnp.mean(jax.nn.log_sigmoid(judge(rebuilt, setup.dtype)))
 
-    for part, loss in (("encoder", encoder_loss), ("decoder", decoder_loss)):
-        expected = jit(jax.grad(loss))(getattr(model, part))
-        assert 0 < optax.tree.norm(expected) < 1  # so nothing was clipped
-        moved = jax.tree.map(jnp.subtract, getattr(model, part), getattr(after.model, part))
-        for ours, theirs in zip(jax.tree.leaves(moved), jax.tree.leaves(expected), strict=True):
-            np.testing.assert_allclose(ours / rate, theirs, rtol=1e-6, atol=1e-10)
+        def decoder_loss(decoder: Any) -> Any:
+            mixed = permuted(codes(model), for_order)
+            generated = jax.nn.sigmoid(eqx.tree_at(lambda m: m.decoder, model, decoder).decode(mixed, setup.dtype))
+            return base * 0.02 * jnp.mean(jax.nn.log_sigmoid(-judge(generated, setup.dtype)))
+
+        return Parts(jax.grad(encoder_loss)(model.encoder), jax.grad(decoder_loss)(model.decoder))
+
+    expected = gradients(before.memory.discriminator, before.model, terms["accuracy"], key)
+    for part in ("encoder", "decoder"):
+        gradient, *places = (
+            list(map(np.asarray, jax.tree.leaves(getattr(each, part))))
+            for each in (expected, before.model, after.model)
+        )
+        assert 0 < np.linalg.norm(np.concatenate([leaf.ravel() for leaf in gradient])) < 1  # so nothing was clipped
+        for theirs, start, end in zip(gradient, *places, strict=True):
+            np.testing.assert_allclose((start - end) / rate, theirs, rtol=1e-6, atol=1e-10)
 
 
 def test_without_adversarial_weights_it_is_an_annealed_vae_with_a_quartic_penalty() -> None:
@@ -239,24 +248,29 @@ def test_without_adversarial_weights_it_is_an_annealed_vae_with_a_quartic_penalt
     hyper = {"encoder_weight": 0.0, "decoder_weight": 0.0, "delta_c": 0.02, "gamma": 500.0}
     made = program("paper")[0]
     inputs = given(**hyper)
-    model = jax.tree.map(lambda leaf: leaf[0], made.init(inputs, BLOCKS.data).state.model)
+    state = made.init(inputs, BLOCKS.data).state
+    model = jax.tree.map(lambda leaf: np.asarray(leaf)[0], state.model)
     optimiser = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(1e-3))
-    memory = optimiser.init(model)
-    randomness = jax.random.fold_in(jax.random.wrap_key_data(inputs.entropy[0], impl="threefry2x32"), 1)
+    memory = jit(optimiser.init)(model)
 
     def loss(model: Any, images: Any, key: Any, capacity: Any) -> Any:
         terms, (mean, logvar, _) = elbo_terms(model, images, key)
         kl = jnp.mean(0.5 * (mean**2 + jnp.exp(logvar) - 1 - logvar))  # over the batch and over latents
         return terms["reconstruction"] + 500.0 * (kl - capacity) ** 4
 
-    step = jit(jax.value_and_grad(loss))
-    state, values, capacities = made.init(inputs, BLOCKS.data).state, [], []
-    for at in range(30):
+    @jit
+    def step(model: Any, memory: Any, at: Any, capacity: Any) -> Any:
+        randomness = jax.random.fold_in(jax.random.wrap_key_data(inputs.entropy[0], impl="threefry2x32"), 1)
         for_images, for_codes, *_ = jax.random.split(jax.random.fold_in(randomness, at), 5)
-        capacity = state.memory.capacity[0]
-        value, gradient = step(model, BLOCKS.draw(BLOCKS.data, for_images, n=BATCH), for_codes, capacity)
+        images = BLOCKS.draw(BLOCKS.data, for_images, n=BATCH)
+        value, gradient = jax.value_and_grad(loss)(model, images, for_codes, capacity)
         updates, memory = optimiser.update(gradient, memory)
-        model = optax.apply_updates(model, updates)
+        return optax.apply_updates(model, updates), memory, value
+
+    values, capacities = [], []
+    for at in range(30):
+        capacity = np.asarray(state.memory.capacity)[0]
+        model, memory, value = step(model, memory, at, capacity)
         state, terms = program("paper")[1](state, inputs, at)
         values.append((value, terms["loss"][0]))
         capacities.append(float(capacity))

@@ -230,9 +230,9 @@ def test_the_published_file_is_read_without_its_pickle(rows: np.ndarray, tmp_pat
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
-    """A published set of 360 pictures, so that a file of them can be damaged everywhere."""
-    monkeypatch.setattr(dsprites, "PUBLISHED", (360, 64, 64))
-    return (np.random.default_rng(0).random((360, 64, 64)) < 0.01).astype(np.uint8)
+    """A published set of 180 pictures, so that a file of them can be damaged everywhere."""
+    monkeypatch.setattr(dsprites, "PUBLISHED", (180, 64, 64))
+    return (np.random.default_rng(0).random((180, 64, 64)) < 0.01).astype(np.uint8)
 
 
 def npy(array: np.ndarray) -> bytes:
@@ -251,13 +251,20 @@ def packed(images: np.ndarray) -> np.ndarray:
     return np.packbits(images, axis=-1, bitorder="little").view("<u4").reshape(-1, 128)
 
 
-def refusal(path: Path) -> str:
-    """What is said about a file that is not dSprites: one line that names it."""
-    with pytest.raises(RequestError) as caught:
-        DSprites(str(path)).make_data()
-    message = str(caught.value)
+def pictures_or_refusal(path: Path) -> np.ndarray | str:
+    """The pictures of a file, or what is said about one that is not dSprites: one line that names it."""
+    try:
+        return DSprites(str(path)).make_data()
+    except RequestError as error:
+        message = str(error)
     assert str(path) in message
     assert "\n" not in message
+    return message
+
+
+def refusal(path: Path) -> str:
+    message = pictures_or_refusal(path)
+    assert isinstance(message, str), "not refused"
     return message
 
 
@@ -270,9 +277,9 @@ def test_a_small_published_file_is_read(small: np.ndarray, tmp_path: Path) -> No
     "images",
     [
         np.zeros((5, 64, 64), np.uint8),
-        np.zeros((360, 64, 64, 1), np.uint8),
-        np.zeros((360, 64, 64), np.float32),
-        np.zeros((360, 64, 64), np.uint8, order="F"),
+        np.zeros((180, 64, 64, 1), np.uint8),
+        np.zeros((180, 64, 64), np.float32),
+        np.zeros((180, 64, 64), np.uint8, order="F"),
     ],
     ids=["too few", "an axis more", "floats", "column-major"],
 )
@@ -281,7 +288,7 @@ def test_a_file_of_other_images_is_refused(small: np.ndarray, tmp_path: Path, im
     assert f"{images.dtype} images of shape {images.shape}" in refusal(tmp_path / "file.npz")
 
 
-@pytest.mark.parametrize("missing", [1, 2, 180, 359])
+@pytest.mark.parametrize("missing", [1, 2, 90, 179])
 def test_a_file_with_fewer_pictures_than_it_says_is_refused(small: np.ndarray, tmp_path: Path, missing: int) -> None:
     npz(tmp_path / "file.npz", "imgs.npy", npy(small)[: -missing * 64 * 64])
     refusal(tmp_path / "file.npz")
@@ -313,14 +320,12 @@ def test_a_truncated_file_is_refused(small: np.ndarray, tmp_path: Path) -> None:
 def test_a_damaged_file_never_gives_other_pictures(small: np.ndarray, tmp_path: Path, compression: int) -> None:
     path = tmp_path / "file.npz"
     whole = npz(path, "imgs.npy", npy(small), compression)
+    expected = packed(small)
     # Every byte of the headers at both ends, and some of the pictures between.
     ends = [*range(250), *range(len(whole) - 150, len(whole))]
     for at in [*ends, *np.linspace(250, len(whole) - 150, 100).astype(int)]:
         for flip in (0x01, 0x20, 0xFF):
             path.write_bytes(whole[:at] + bytes([whole[at] ^ flip]) + whole[at + 1 :])
-            try:
-                pictures = DSprites(str(path)).make_data()
-            except RequestError:
-                refusal(path)
-            else:
-                np.testing.assert_array_equal(pictures, packed(small), err_msg=f"byte {at} ^ {flip}")
+            found = pictures_or_refusal(path)
+            if not isinstance(found, str):
+                np.testing.assert_array_equal(found, expected, err_msg=f"byte {at} ^ {flip}")

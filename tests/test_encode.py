@@ -20,7 +20,8 @@ from sober.types import Adam
 
 @pytest.fixture(scope="module")
 def family(tmp_path_factory):
-    return train(small_runs(seeds=3), BLOCKS, tmp_path_factory.mktemp("family") / "blocks")
+    # A pair and one alone, in programs that many tests train with.
+    return train(small_runs(seeds=3), BLOCKS, tmp_path_factory.mktemp("family") / "blocks", cohort=2)
 
 
 def test_the_whole_grid_is_what_each_model_says_of_each_picture(family):
@@ -106,7 +107,7 @@ def test_a_family_without_finished_models_says_how_to_go_on(tmp_path):
 
 
 def test_a_diverged_model_is_listed_drawn_and_encoded_with_a_flag(tmp_path):
-    runs = [*small_runs(seeds=1, steps=60), *small_runs("vae", seeds=1, steps=60, optimiser=Adam(1e30))]
+    runs = [*small_runs(seeds=1, steps=60), *small_runs(seeds=1, steps=60, optimiser=Adam(1e30))]
     family = train(runs, BLOCKS, tmp_path / "family")
     good, bad = encode(family, index=np.arange(8))
     assert good[1].flags == ()

@@ -171,19 +171,19 @@ def changed(
     return np.concatenate([codes, np.full((len(codes), 1), 0.5)], axis=1), factors
 
 
-@pytest.mark.parametrize("how", CHANGES)
 @settings(max_examples=6, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 1000), latents=st.integers(2, 5), noise=st.sampled_from([0.0, 0.3, 1.0]))
-def test_what_changes_nothing(how: str, seed: int, latents: int, noise: float) -> None:
+def test_what_changes_nothing(seed: int, latents: int, noise: float) -> None:
     rng = np.random.default_rng(seed)
     factors = GRID.copy()
     mixing = rng.normal(size=(3, latents))
     codes = standardised(factors) @ mixing + noise * rng.normal(size=(len(factors), latents))
     before = measured(codes, factors, repeats=5, kinds="categorical")
-    after = measured(*changed(how, codes, factors, rng), repeats=5, kinds="categorical")
-    for name in set(before) - set(CHANGES[how]):
-        interval = 5 * math.hypot(before.errors[name], after.errors[name]) + 0.03 * max(1.0, abs(before[name]))
-        assert after[name] == pytest.approx(before[name], abs=interval), (name, how)
+    for how, exceptions in CHANGES.items():
+        after = measured(*changed(how, codes, factors, rng), repeats=5, kinds="categorical")
+        for name in set(before) - set(exceptions):
+            interval = 5 * math.hypot(before.errors[name], after.errors[name]) + 0.03 * max(1.0, abs(before[name]))
+            assert after[name] == pytest.approx(before[name], abs=interval), (name, how)
 
 
 def codes_of(kind: str, rng: np.random.Generator, rows: int, latents: int) -> np.ndarray:
@@ -212,8 +212,8 @@ KINDS += ["float16", "float32", "booleans", "normal"]
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(
     kind=st.sampled_from(KINDS),
-    rows=st.integers(2, 60),
-    latents=st.integers(1, 6),
+    rows=st.sampled_from([2, 3, 17, 60]),  # another shape compiles other programs
+    latents=st.sampled_from([1, 2, 6]),
     sizes=st.lists(st.integers(1, 8), min_size=1, max_size=4),
     seed=st.integers(0, 1000),
     kinds=st.sampled_from(["ordinal", "cyclic", "categorical", "continuous"]),
@@ -287,8 +287,8 @@ def test_text_and_data_frames_are_factors_too() -> None:
 
 def test_many_latents() -> None:
     rng = np.random.default_rng(0)
-    factors = np.resize(GRID, (300, 3))
-    codes = np.concatenate([standardised(factors), 0.1 * rng.normal(size=(300, 497))], axis=1)
+    factors = GRID[:120]
+    codes = np.concatenate([standardised(factors), 0.1 * rng.normal(size=(120, 197))], axis=1)  # more than rows
     found = measured(codes.astype(np.float32), factors)
     assert set(found) == {name for name in ALL if not name.endswith("_sampled")}
     assert found["dci_disentanglement"] > 0.8

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -16,7 +17,7 @@ from scipy.stats import chisquare
 
 from conftest import PAINTING
 from sober.errors import RequestError
-from sober.worlds import WORLDS, Grid, World, world
+from sober.worlds import WORLDS, Grid, World, heads, teapots, world
 from sober.worlds.stored import Stored
 
 # Worlds that lie in files are tested where those files are made.
@@ -24,9 +25,33 @@ RENDERED = {name: kind for name, kind in WORLDS.items() if not issubclass(kind, 
 no_painting = pytest.mark.skipif(not PAINTING.exists(), reason=f"the shared test data is not at {PAINTING}")
 
 
+# Drawing these takes long, and what is tested here holds for fewer people and views as well.
+SMALLER: dict[str, tuple[ModuleType, dict[str, int]]] = {
+    "heads": (heads, {"PEOPLE": 4}),
+    "teapots": (teapots, {"AZIMUTHS": 80, "ELEVATIONS": 21}),
+}
+
+
+@pytest.fixture(scope="module")
+def opened(request: pytest.FixtureRequest) -> Iterator[World]:
+    """A world, opened once for all tests that look at it."""
+    if request.param not in SMALLER:
+        yield world(request.param)
+        return
+    module, sizes = SMALLER[request.param]
+    world.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "RENDERER", "smaller")
+        for constant, size in sizes.items():
+            patch.setattr(module, constant, size)
+        yield world(request.param)
+    world.cache_clear()
+
+
 def each(names: Iterable[str]) -> Any:
     marks = {"scream_dsprites": no_painting}
-    return pytest.mark.parametrize("name", [pytest.param(name, marks=marks.get(name, ())) for name in names])
+    params = [pytest.param(name, marks=marks.get(name, ())) for name in names]
+    return pytest.mark.parametrize("opened", params, indirect=True)
 
 
 every_world = each(RENDERED)
@@ -42,17 +67,16 @@ def spread_out(opened: World) -> np.ndarray:
 
 
 @every_world
-def test_a_world_says_what_it_is(name: str) -> None:
-    opened = world(name)
-    assert opened.name == opened.spec == name
-    assert opened.label.startswith(name)
+def test_a_world_says_what_it_is(opened: World) -> None:
+    assert WORLDS[opened.name] is type(opened)
+    assert opened.spec == opened.name
+    assert opened.label.startswith(opened.name)
     assert opened.summary
     assert opened.reference
 
 
 @every_grid
-def test_factors_have_names_of_their_own_and_span_the_grid(name: str) -> None:
-    opened = world(name)
+def test_factors_have_names_of_their_own_and_span_the_grid(opened: Grid) -> None:
     names = [factor.name for factor in opened.factors]
     assert len(set(names)) == len(names)
     assert math.prod(factor.size for factor in opened.factors) == opened.size
@@ -61,8 +85,7 @@ def test_factors_have_names_of_their_own_and_span_the_grid(name: str) -> None:
 @every_grid
 @settings(max_examples=50, deadline=None)
 @given(data=st.data())
-def test_classes_and_index_are_each_others_inverse(name: str, data: st.DataObject) -> None:
-    opened = world(name)
+def test_classes_and_index_are_each_others_inverse(opened: Grid, data: st.DataObject) -> None:
     index = np.array(data.draw(st.lists(st.integers(0, opened.size - 1), min_size=1, max_size=20)))
     classes = opened.classes(index)
     assert classes.shape == (len(index), len(opened.factors))
@@ -72,15 +95,13 @@ def test_classes_and_index_are_each_others_inverse(name: str, data: st.DataObjec
 
 
 @every_grid
-def test_the_last_factor_varies_fastest(name: str) -> None:
-    opened = world(name)
+def test_the_last_factor_varies_fastest(opened: Grid) -> None:
     last = opened.factors[-1].size
     np.testing.assert_array_equal(opened.classes(np.arange(last + 1))[:, -1], [*range(last), 0])
 
 
 @every_world
-def test_pictures_are_bytes_of_the_stated_shape(name: str) -> None:
-    opened = world(name)
+def test_pictures_are_bytes_of_the_stated_shape(opened: World) -> None:
     images = opened.render(spread_out(opened))
     assert isinstance(images, np.ndarray)
     assert images.dtype == np.uint8
@@ -89,16 +110,14 @@ def test_pictures_are_bytes_of_the_stated_shape(name: str) -> None:
 
 
 @every_world
-def test_a_single_index_gives_a_single_picture(name: str) -> None:
-    opened = world(name)
+def test_a_single_index_gives_a_single_picture(opened: World) -> None:
     image = opened.render(7)  # type: ignore[arg-type]
     assert isinstance(image, np.ndarray)
     np.testing.assert_array_equal(image, opened.render(np.array([7]))[0])
 
 
 @every_world
-def test_bytes_are_the_pixels_of_training_times_255(name: str) -> None:
-    opened = world(name)
+def test_bytes_are_the_pixels_of_training_times_255(opened: World) -> None:
     index = spread_out(opened)
     pixels = np.asarray(jax.jit(opened.pixels)(opened.data, index, jax.random.key(0)))
     assert pixels.min() >= 0
@@ -107,8 +126,7 @@ def test_bytes_are_the_pixels_of_training_times_255(name: str) -> None:
 
 
 @every_world
-def test_a_sample_depends_on_its_key_alone(name: str) -> None:
-    opened = world(name)
+def test_a_sample_depends_on_its_key_alone(opened: World) -> None:
     one, again, other = (opened.sample(jax.random.key(seed), N) for seed in (3, 3, 4))
     np.testing.assert_array_equal(one.factors, again.factors)
     np.testing.assert_array_equal(one.images, again.images)
@@ -118,14 +136,12 @@ def test_a_sample_depends_on_its_key_alone(name: str) -> None:
 
 @every_world
 @pytest.mark.parametrize("seed", [3, np.int64(3)])
-def test_a_whole_number_is_a_key(name: str, seed: Any) -> None:
-    opened = world(name)
+def test_a_whole_number_is_a_key(opened: World, seed: Any) -> None:
     np.testing.assert_array_equal(opened.sample(seed, N).factors, opened.sample(jax.random.key(3), N).factors)
 
 
 @every_grid
-def test_a_sample_shows_the_pictures_of_its_factors(name: str) -> None:
-    opened = world(name)
+def test_a_sample_shows_the_pictures_of_its_factors(opened: Grid) -> None:
     sample = opened.sample(0, N)
     index = opened.index_of(sample.factors)
     nuisance = jax.random.split(jax.random.key(0))[1]
@@ -133,23 +149,20 @@ def test_a_sample_shows_the_pictures_of_its_factors(name: str) -> None:
 
 
 @every_world
-def test_a_picture_does_not_depend_on_its_neighbours(name: str) -> None:
-    opened = world(name)
+def test_a_picture_does_not_depend_on_its_neighbours(opened: World) -> None:
     index = spread_out(opened)
     np.testing.assert_array_equal(opened.render(index[::-1])[::-1], opened.render(index))
 
 
 @every_world
-def test_a_training_batch_is_the_sample_of_its_key(name: str) -> None:
-    opened = world(name)
+def test_a_training_batch_is_the_sample_of_its_key(opened: World) -> None:
     draw = jax.jit(opened.draw, static_argnums=2)
     batch = np.asarray(draw(opened.data, jax.random.key(5), N))
     np.testing.assert_array_equal(np.round(255 * batch), opened.sample(5, N).images)
 
 
 @every_world
-def test_batches_walk_the_grid_in_order(name: str) -> None:
-    opened = world(name)
+def test_batches_walk_the_grid_in_order(opened: World) -> None:
     first = list(itertools.islice(opened.batches(N), 3))
     np.testing.assert_array_equal(np.concatenate([index for index, _ in first]), np.arange(3 * N))
     images = np.concatenate([images for _, images in first])
@@ -168,24 +181,22 @@ def test_the_last_batch_may_be_shorter() -> None:
 
 @every_world
 @pytest.mark.parametrize("side", ["before the first", "after the last"])
-def test_an_index_outside_the_grid_is_refused(name: str, side: str) -> None:
-    opened = world(name)
+def test_an_index_outside_the_grid_is_refused(opened: World, side: str) -> None:
     index = np.array([0, -1 if side == "before the first" else opened.size])
-    with pytest.raises(RequestError, match=f"{name} has pictures 0 to {opened.size - 1}"):
+    with pytest.raises(RequestError, match=f"{opened.name} has pictures 0 to {opened.size - 1}"):
         opened.render(index)
-    with pytest.raises(RequestError, match=f"{name} has pictures 0 to {opened.size - 1}"):
+    with pytest.raises(RequestError, match=f"{opened.name} has pictures 0 to {opened.size - 1}"):
         opened.labels(index)
 
 
 @every_world
-def test_an_index_between_two_pictures_is_refused(name: str) -> None:
+def test_an_index_between_two_pictures_is_refused(opened: World) -> None:
     with pytest.raises(RequestError, match="index"):
-        world(name).render(np.array([0.5]))
+        opened.render(np.array([0.5]))
 
 
 @every_grid
-def test_classes_outside_the_grid_are_refused(name: str) -> None:
-    opened = world(name)
+def test_classes_outside_the_grid_are_refused(opened: Grid) -> None:
     for column, factor in enumerate(opened.factors):
         classes = np.zeros((1, len(opened.factors)), int)
         classes[0, column] = factor.size
@@ -194,8 +205,7 @@ def test_classes_outside_the_grid_are_refused(name: str) -> None:
 
 
 @every_world
-def test_every_factor_changes_the_picture(name: str) -> None:
-    opened = world(name)
+def test_every_factor_changes_the_picture(opened: World) -> None:
     for column, factor in enumerate(opened.factors):
         for index in np.asarray(opened.index(jax.random.key(column), 8)):
             varied = opened.vary(int(index), column, 4)
@@ -204,8 +214,7 @@ def test_every_factor_changes_the_picture(name: str) -> None:
 
 
 @every_grid
-def test_training_draws_every_class_equally_often(name: str) -> None:
-    opened = world(name)
+def test_training_draws_every_class_equally_often(opened: Grid) -> None:
     classes = opened.classes(np.asarray(opened.index(jax.random.key(0), 40_000)))
     for column, factor in enumerate(opened.factors):
         counts = np.bincount(classes[:, column], minlength=factor.size)
@@ -222,9 +231,9 @@ def test_an_unknown_world_is_refused_with_the_worlds_there_are() -> None:
 
 
 @every_world
-def test_an_unknown_option_is_refused_by_name(name: str) -> None:
-    with pytest.raises(RequestError, match=f"'{name}'.*colour"):
-        world(f"{name}:colour=red")
+def test_an_unknown_option_is_refused_by_name(opened: World) -> None:
+    with pytest.raises(RequestError, match=f"'{opened.name}'.*colour"):
+        world(f"{opened.name}:colour=red")
 
 
 def test_an_unknown_option_is_refused_with_the_options_there_are() -> None:

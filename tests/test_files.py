@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from safetensors.numpy import save_file
 
+import sober
 from sober.errors import RequestError
 from sober.files import (
     cache_dir,
@@ -25,6 +26,13 @@ from sober.files import (
     writable_folder,
     write_json,
 )
+
+# Lets a process import a module of the package without the package as a whole, which takes seconds.
+ALONE = f"""
+import sys, types
+sys.modules["sober"] = types.ModuleType("sober")
+sys.modules["sober"].__path__ = {[*sober.__path__]}
+"""
 
 # Writes half a file, says so, and waits to be told to go on.
 HALF_WRITTEN = """
@@ -112,7 +120,7 @@ def test_an_exception_while_replacing_leaves_the_old_file_and_no_temporary(tmp_p
 
 def test_what_a_dead_process_left_half_written_is_removed_by_the_next_write(tmp_path: Path, start: Callable) -> None:
     path = tmp_path / "file"
-    process = start(HALF_WRITTEN, path)
+    process = start(ALONE + HALF_WRITTEN, path)
     assert process.stdout.readline() == "writing\n"
     process.kill()
     process.wait()
@@ -125,7 +133,7 @@ def test_what_a_dead_process_left_half_written_is_removed_by_the_next_write(tmp_
 
 def test_what_a_living_process_is_writing_is_left_to_it(tmp_path: Path, start: Callable) -> None:
     path = tmp_path / "file"
-    process = start(HALF_WRITTEN, path)
+    process = start(ALONE + HALF_WRITTEN, path)
     assert process.stdout.readline() == "writing\n"
     with replacing(path) as temporary:
         temporary.write_text("ours")
@@ -138,7 +146,7 @@ def test_what_a_living_process_is_writing_is_left_to_it(tmp_path: Path, start: C
 
 def test_arrays_half_written_by_a_killed_process_are_removed_by_the_next_write(tmp_path: Path, start: Callable) -> None:
     path = tmp_path / "file"
-    process = start(KILLED_WRITING, path)
+    process = start(ALONE + KILLED_WRITING, path)
     assert process.wait(timeout=30) == -signal.SIGXFSZ
     assert not path.exists()
     save_arrays(path, ARRAYS, {})
@@ -261,7 +269,7 @@ def test_damaged_json_is_refused_by_name(tmp_path: Path, content: bytes) -> None
 
 
 def test_a_folder_is_held_by_one_process_until_that_process_is_killed(tmp_path: Path, start: Callable) -> None:
-    process = start(LOCKING, tmp_path)
+    process = start(ALONE + LOCKING, tmp_path)
     assert process.stdout.readline() == "locked\n"
     with pytest.raises(RequestError, match="in use by another process"), locked(tmp_path):
         pass

@@ -216,18 +216,18 @@ def test_covariance_scores(golden: Golden, grid: str, name: str) -> None:
     assert between.values["mutual_information"] == pytest.approx(theirs["mutual_info_score"], abs=EXACT)
 
 
-DCI = [("dci", 10_000, 5_000), ("dci_1000", 1_000, 500)]
+DCI = [("dci", 10_000, 5_000, 9), ("dci_1000", 1_000, 500, 17)]
 
 
-@pytest.mark.parametrize(("kind", "train", "test"), DCI)
-def test_dci_is_within_two_hundredths(golden: Golden, kind: str, train: int, test: int) -> None:
+@pytest.mark.parametrize(("kind", "train", "test", "count"), DCI)
+def test_dci_is_that_of_scikit_learns_trees(golden: Golden, kind: str, train: int, test: int, count: int) -> None:
     """Our trees against scikit-learn's, in every entry there is."""
     entries = [
         (grid, name, int(seed))
         for grid, name in golden.representations()
         for seed in golden.scores[grid][name].get(kind, {})
     ]
-    assert len(entries) > 8
+    assert len(entries) == count
     for grid, name, seed in entries:
         learn, check = golden.parts(grid, name, seed, train, test)
         fit = evaluate(by_boosting(learn, check, seed), learn, check)
@@ -239,7 +239,7 @@ def test_dci_is_within_two_hundredths(golden: Golden, kind: str, train: int, tes
         }
         for score_name, value in found.items():
             theirs = golden.score(grid, name, kind, score_name, seed)
-            assert value == pytest.approx(theirs, abs=0.02), (grid, name, score_name)
+            assert value == pytest.approx(theirs, abs=0.015), (grid, name, score_name)
         gbt = golden.matrices.get(f"{grid}.{name}.{kind.replace('dci', 'gbt')}.{seed}")
         if gbt is not None and name not in ("redundant", "threshold_std", "sincos"):  # equals share by chance
-            np.testing.assert_allclose(matrix, gbt, atol=0.03, err_msg=f"{grid} {name}")
+            np.testing.assert_allclose(matrix, gbt, atol=0.02, err_msg=f"{grid} {name}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 
 import jax
@@ -16,6 +17,8 @@ from sober.methods.method import Setup, bernoulli_loss
 from sober.nets import NETS
 from sober.nets.dense import DenseDecoder, DenseEncoder
 
+# Compiling takes most of the time here, and does not change what is computed.
+jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 # Their steps go down several losses, one after the other, or down none: their own tests check them.
 NOT_ONE_LOSS = {"factor_vae", "dava", "info_gan", "pca"}
 STEP = 1e-6
@@ -44,11 +47,11 @@ def test_the_gradient_agrees_with_central_differences(name, choices):
     """A step of plain gradient descent at rate 1 moves the weights by the gradient, which is how it is read here."""
     method = METHODS[name]
     setup = Setup(TINY, (4, 4, 1), 3, 6, 40, jnp.float64, optax.sgd(1.0))
-    hyper = {k: v if isinstance(v, str | bool) else jnp.float64(v) for k, v in method.settings(choices).items()}
+    hyper = {k: v if isinstance(v, str | bool) else np.float64(v) for k, v in method.settings(choices).items()}
     images = jnp.asarray(np.random.default_rng(0).uniform(size=(6, 4, 4, 1)))
-    state = method.init(setup, jax.random.key(1), hyper)
+    state = jax.tree.map(np.asarray, jit(lambda key: method.init(setup, key, hyper))(jax.random.key(1)))
 
-    @jax.jit
+    @jit
     def update(model):
         before = state._replace(model=model)
         after, terms = method.update(setup, before, lambda key: images, jax.random.key(2), jnp.int64(9), hyper)
@@ -70,16 +73,17 @@ def test_the_bernoulli_loss_and_its_slopes_are_right_for_any_logit() -> None:
     """Against the probabilities themselves where they can be told from 0 and 1, and its limits beyond."""
     logits, target = (grid.ravel() for grid in np.meshgrid(np.linspace(-30, 30, 61), [0, 0.25, 1]))  # 0 is one of them
     p = 1 / (1 + np.exp(-logits))
+    loss = jit(bernoulli_loss)
     np.testing.assert_allclose(
-        bernoulli_loss(jnp.asarray(logits), jnp.asarray(target)),
+        loss(logits, target),
         -(target * np.log(p) + (1 - target) * np.log(1 / (1 + np.exp(logits)))),
         rtol=1e-12,
         atol=1e-12,
     )
     slope = jax.grad(bernoulli_loss)
-    np.testing.assert_allclose(jax.vmap(slope)(logits, target), p - target, atol=1e-12)
-    np.testing.assert_allclose(jax.vmap(jax.grad(slope))(logits, target), p * (1 - p), atol=1e-12)
-    np.testing.assert_array_equal(jax.vmap(jax.grad(bernoulli_loss, 1))(logits, target), -logits)
+    np.testing.assert_allclose(jit(jax.vmap(slope))(logits, target), p - target, atol=1e-12)
+    np.testing.assert_allclose(jit(jax.vmap(jax.grad(slope)))(logits, target), p * (1 - p), atol=1e-12)
+    np.testing.assert_array_equal(jit(jax.vmap(jax.grad(bernoulli_loss, 1)))(logits, target), -logits)
     for logit, sure in ((1e4, 1.0), (-1e4, 0.0)):
-        assert bernoulli_loss(logit, sure) == slope(logit, sure) == 0
-        assert bernoulli_loss(logit, 1 - sure) == 1e4
+        assert loss(logit, sure) == jit(slope)(logit, sure) == 0
+        assert loss(logit, 1 - sure) == 1e4

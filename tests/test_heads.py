@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import chisquare
 
 from sober.worlds import heads
-from sober.worlds.heads import AZIMUTHS, BUMPS, ELEVATIONS, Heads, head
+from sober.worlds.heads import AZIMUTHS, BUMPS, ELEVATIONS, PEOPLE, Heads, head
 from sober.worlds.mesh import draw
 
 FEW = 4
@@ -41,9 +41,8 @@ def test_a_picture_is_one_of_the_people_in_the_pose_of_its_classes(few: Heads) -
 
 def test_everyone_is_equally_likely_in_every_pose(few: Heads) -> None:
     pose, draws = 57, 2000
-    images = jax.jit(jax.vmap(lambda key: few.pixels(few.data, np.array([pose]), key)))(
-        jax.random.split(jax.random.key(0), draws)
-    )
+    keys = jax.random.split(jax.random.key(0), draws)
+    images = jax.jit(jax.vmap(few.pixels, in_axes=(None, None, 0)))(few.data, np.array([pose]), keys)
     shown = np.round(255 * np.asarray(images)).reshape(draws, -1)
     people = np.asarray(few.data)[:, pose].reshape(FEW, -1)
     counts = [(shown == person).all(axis=1).sum() for person in people]
@@ -52,8 +51,8 @@ def test_everyone_is_equally_likely_in_every_pose(few: Heads) -> None:
 
 
 def test_people_look_different_but_not_very() -> None:
-    front = np.stack([draw(head(who), np.zeros(1), np.zeros(1))[0] for who in range(8)]).astype(float)
-    apart = np.abs(front[:, None] - front).mean(axis=(2, 3))[~np.eye(8, dtype=bool)]
+    front = np.stack([draw(head(who), np.zeros(1), np.zeros(1))[0] for who in range(PEOPLE)]).astype(float)
+    apart = np.abs(front[:, None] - front).mean(axis=(2, 3))[~np.eye(PEOPLE, dtype=bool)]
     turned = draw(head(0), np.array([0.7]), np.zeros(1))[0]
     assert apart.min() > 1
     assert apart.mean() < np.abs(turned - front[0]).mean()

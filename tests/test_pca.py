@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
@@ -14,6 +13,8 @@ from sober.methods.pca import Seen, also, fitted
 from sober.nets import NETS, Autoencoder
 from sober.train import train
 
+one_more, encoded = jax.jit(also), jax.jit(Autoencoder.encode)
+
 
 def pictures(n: int, seed: int = 0) -> np.ndarray:
     return BLOCKS.sample(seed, n).images.reshape(n, -1) / 255
@@ -21,10 +22,16 @@ def pictures(n: int, seed: int = 0) -> np.ndarray:
 
 def after(*batches: np.ndarray, latents: int = 4) -> tuple[Autoencoder, Seen]:
     p = batches[0].shape[1]
-    seen = Seen(jnp.zeros(()), jnp.zeros(p), jnp.zeros((latents, p)), jnp.zeros(()))
+    seen = Seen(*(np.zeros(shape, np.float32) for shape in ((), p, (latents, p), ())))
     for batch in batches:
-        seen = also(seen, jnp.asarray(batch, jnp.float32))
-    return fitted(Autoencoder(jax.random.key(0), NETS["linear"], BLOCKS.image_shape, latents), seen), seen
+        seen = one_more(seen, batch.astype(np.float32))
+    return fit(seen), seen
+
+
+@jax.jit
+def fit(seen: Seen) -> Autoencoder:
+    latents = len(seen.components)
+    return fitted(Autoencoder(jax.random.key(0), NETS["linear"], BLOCKS.image_shape, latents), seen)
 
 
 @pytest.mark.parametrize("n", [100, 1000])  # fewer and more pictures than pixels
@@ -34,7 +41,7 @@ def test_one_batch_is_scikit_learns_answer_up_to_sign_and_scale(n: int) -> None:
     theirs = PCA(4, svd_solver="full").fit(x)
     values = np.sum(np.asarray(seen.components) ** 2, axis=1) / (n - 1)
     np.testing.assert_allclose(values, theirs.explained_variance_, rtol=1e-3)
-    mean, logvar = model.encode(jnp.asarray(x.reshape(n, *BLOCKS.image_shape)))
+    mean, logvar = encoded(model, x.reshape(n, *BLOCKS.image_shape))
     kept = theirs.explained_variance_
     noise = (x.var(axis=0, ddof=1).sum() - kept.sum()) / (
         x.shape[1] - 4
@@ -59,20 +66,20 @@ def test_several_batches_come_close_to_all_at_once() -> None:
 def test_codes_have_the_variance_of_a_posterior_mean() -> None:
     """Var(mean) + E(var) = 1: what codes of a Gaussian prior have together."""
     x = pictures(1000)
-    mean, logvar = after(x)[0].encode(jnp.asarray(x.reshape(1000, *BLOCKS.image_shape)))
+    mean, logvar = encoded(after(x)[0], x.reshape(1000, *BLOCKS.image_shape))
     np.testing.assert_allclose(np.var(mean, axis=0) + np.exp(logvar[0]), 1, atol=0.01)
 
 
 def test_pictures_all_alike_give_codes_that_say_nothing() -> None:
     x = np.full((50, 256), 0.3)
     model, _ = after(x)
-    mean, logvar = model.encode(jnp.asarray(x.reshape(50, 16, 16, 1)))
+    mean, logvar = encoded(model, x.reshape(50, 16, 16, 1))
     assert not np.asarray(mean).any()
     assert not np.asarray(logvar).any()
 
 
 def test_it_comes_with_its_nets(tmp_path) -> None:
-    runs = small_runs("pca", seeds=1, steps=1, batch=512)
+    runs = small_runs("pca", steps=1)
     assert runs[0].nets == "linear"
     family = train(runs, BLOCKS, tmp_path)
     picture = BLOCKS.sample(3, 64).images

@@ -20,7 +20,7 @@ from sober.train import train
 @pytest.fixture(scope="module")
 def family(tmp_path_factory: pytest.TempPathFactory) -> Family:
     runs = small_runs("beta_vae", {"beta": [1.0, 2.0]}, seeds=3, steps=60)
-    return train(runs, BLOCKS, tmp_path_factory.mktemp("family") / "family")
+    return train(runs, BLOCKS, tmp_path_factory.mktemp("family") / "family", cohort=2)
 
 
 @pytest.fixture(scope="module")

@@ -44,9 +44,9 @@ SMALLER: Mapping[str, Mapping[str, str]] = {
     "README.md": {"steps=6000": "steps=20", "[1, 2, 4]": "[1, 4]", "seeds=4": "seeds=3"},
     "docs/criteria/pipe.md": {"family.world)": "family.world, steps=5)"},
     "docs/metrics/index.md": {"repeats=10": "repeats=2"},
-    "docs/fit_my_pictures.md": {"steps=20)": "steps=20, criteria=['udr'])"},
+    "docs/fit_my_pictures.md": {"steps=20)": "steps=20, latents=3, criteria=['udr'])"},
     "docs/training.md": {"steps=200": "steps=20"},
-    "docs/tune.md": {"trials=18": "trials=2", "steps=3000": "steps=20"},
+    "docs/tune.md": {"trials=18": "trials=2, seeds=3", "steps=3000": "steps=20"},
     "docs/worlds/pictures.md": {"steps=20_000": "steps=2", "folder=photos": "folder=photos,size=16"},
 }
 

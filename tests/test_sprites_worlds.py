@@ -23,6 +23,8 @@ from sober.worlds.scream_dsprites import ScreamDSprites
 from sober.worlds.sprites import sprites
 
 INDEX = np.linspace(0, 737_279, 200).astype(int)
+# Compiling takes most of the time of some tests, and does not change what is computed.
+jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 
 @pytest.fixture(scope="module")
@@ -102,8 +104,8 @@ def test_nuisance_is_drawn_anew_with_every_key_and_is_each_pictures_own(stochast
 
 
 def test_a_family_draws_what_each_of_its_models_would(stochastic: World) -> None:
-    draw = jax.jit(functools.partial(stochastic.draw, n=4))
-    together = jax.jit(jax.vmap(functools.partial(stochastic.draw, n=4), in_axes=(None, 0)))
+    draw = jit(functools.partial(stochastic.draw, n=4))
+    together = jit(jax.vmap(functools.partial(stochastic.draw, n=4), in_axes=(None, 0)))
     keys = jax.random.split(jax.random.key(4), 2)
     alone = np.stack([draw(stochastic.data, key) for key in keys])
     np.testing.assert_allclose(together(stochastic.data, keys), alone, atol=1e-6)

@@ -23,6 +23,7 @@ import sober.store
 from sober.errors import RequestError
 from sober.store import Holder, Store, setting
 from sober.types import Adam, Run, Score
+from test_files import ALONE
 
 BETA = Run("dsprites", "beta_vae", {"beta": 4}, seed=1)
 DAVA = Run("rooms", "dava", {"gamma": 500, "variant": "paper"}, latents=6)
@@ -301,7 +302,7 @@ print("done", flush=True)
 
 
 def test_two_processes_that_write_and_compact_at_once_lose_nothing(store: Store, start: Callable) -> None:
-    process = start(WRITING, store.folder, 40, 7)
+    process = start(ALONE + WRITING, store.folder, 40, 7)
     assert process.stdout.readline() == "ready\n"
     process.stdin.write("\n")
     process.stdin.flush()
@@ -375,7 +376,7 @@ def test_a_kill_at_any_moment_loses_no_acknowledged_row_and_doubles_none(
     store: Store, tmp_path: Path, start: Callable
 ) -> None:
     log = tmp_path / "acknowledged"
-    process = start(KILLED, store.folder, log)
+    process = start(ALONE + KILLED, store.folder, log)
     rng = random.Random(0)
     # Three writes and a compaction make 27 such calls, more where the killed before left parts to remove.
     rounds = [(calls, 0.0) for calls in range(1, 28)] + [(0, rng.uniform(0.05, 0.2)) for _ in range(5)]
@@ -602,7 +603,7 @@ sys.stdin.readline()
 
 
 def test_a_claim_is_held_by_one_process_and_free_again_once_that_is_killed(store: Store, start: Callable) -> None:
-    process = start(CLAIMING, store.folder)
+    process = start(ALONE + CLAIMING, store.folder)
     assert process.stdout.readline() == "True\n"
     assert store.claim("cohort 3") is None
     assert store.claimed() == [Holder("cohort 3", os.uname().nodename, process.pid)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import shutil
@@ -15,11 +16,13 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from families import StopAt
+from sober.console import bar
 from sober.errors import RequestError
 from sober.store import Store
-from sober.study import Product, Scale, Study, find_study, plan, run, shipped, status
+from sober.study import Plan, Product, Scale, Study, find_study, plan, run, shipped, status
 from sober.study.work import Work
 from sober.train import Stopped
+from test_cli import run as command
 
 SMALL = """
 from sober import Adam
@@ -65,13 +68,31 @@ def small(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
-    """The table of the small study, run in one go."""
+def in_one_go(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the small study, run in one go."""
     folder = tmp_path_factory.mktemp("study")
     (folder / "small.py").write_text(SMALL.replace("SEEDS", "2"))
-    store, failed = run(folder / "small.py", folder / "out")
+    _, failed = run(folder / "small.py", folder / "out")
     assert not failed
-    return store.table().drop(TIMES)
+    return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def undisturbed(in_one_go: Path) -> pl.DataFrame:
+    """The table of the small study, run in one go."""
+    return table(in_one_go)
+
+
+@pytest.fixture
+def done(in_one_go: Path, tmp_path: Path) -> Path:
+    """A copy of the small study's folder, to go on with."""
+    return shutil.copytree(in_one_go, tmp_path / "out")
+
+
+@pytest.fixture
+def _quick_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that a test starts find even the smallest programs compiled, once one of them has been there."""
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
 
 def table(folder: Path) -> pl.DataFrame:
@@ -81,8 +102,13 @@ def table(folder: Path) -> pl.DataFrame:
 # Plans.
 
 
+@functools.cache
+def planned(name: str) -> Plan:
+    return plan(find_study(name)[0])
+
+
 def test_the_studies_of_the_papers_have_as_many_runs_as_the_papers_say() -> None:
-    counts = {name: len(plan(find_study(name)[0]).runs) for name in shipped()}
+    counts = {name: len(planned(name).runs) for name in shipped()}
     assert counts["sober_look"] == 14_400
     assert counts["udr"] == 5_400
     assert set(counts) == {"demo", "sober_look", "udr", "dava", "dci", "beta_tcvae"}
@@ -95,8 +121,8 @@ def test_a_study_is_a_short_file_with_a_scale_for_every_machine(name: str) -> No
     assert "tiny" in study.scales
     shrunk = plan(study.scaled("tiny"))
     assert shrunk.study.scale
-    assert 0 < len(shrunk.runs) < len(plan(study).runs) or name == "demo"
-    assert shrunk.estimate().seconds < plan(study).estimate().seconds
+    assert 0 < len(shrunk.runs) < len(planned(name).runs) or name == "demo"
+    assert shrunk.estimate().seconds < planned(name).estimate().seconds
 
 
 def test_planning_neither_needs_nor_fetches_files(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,8 +130,8 @@ def test_planning_neither_needs_nor_fetches_files(monkeypatch: pytest.MonkeyPatc
         raise AssertionError("a download")
 
     monkeypatch.setattr("pooch.retrieve", refuse)
-    planned = plan(find_study("dava")[0])
-    assert "needs 3dshapes.h5" in planned.missing["shapes3d"]
+    missing = plan(find_study("dava")[0]).missing
+    assert "needs 3dshapes.h5" in missing["shapes3d"]
 
 
 def test_more_seeds_leave_earlier_cohorts_as_they_are() -> None:
@@ -202,9 +228,8 @@ def test_stopped_and_run_again_it_ends_with_the_same_table(
 
 
 def test_more_seeds_train_only_what_is_new_and_judge_all_together(
-    small: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: Callable[..., Path], done: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(small(seeds=2), tmp_path / "out")
     trained: list[str] = []
     train = Work._train
 
@@ -213,69 +238,77 @@ def test_more_seeds_train_only_what_is_new_and_judge_all_together(
         train(self, name, opened, spec, runs)
 
     monkeypatch.setattr(Work, "_train", noting)
-    run(small(seeds=3), tmp_path / "out")
-    assert len(trained) == 3
-    judged = table(tmp_path / "out").filter(metric="udr")
-    assert judged.height == 9
-    assert {json.loads(text)["models"] for text in judged["settings"]} == {9}
+    run(small(seeds=4), done)  # of which two are there
+    assert len(trained) == len(set(trained)) == 6
+    judged = table(done).filter(metric="udr")
+    assert judged.height == 12
+    assert {json.loads(text)["models"] for text in judged["settings"]} == {12}
 
 
-def test_more_metrics_score_models_that_are_there(small: Callable[..., Path], tmp_path: Path) -> None:
-    run(small(), tmp_path / "out")
-    before = table(tmp_path / "out").filter(metric="mig")
-    run(small(**{'"active_latents"]': '"active_latents", "sap"]'}), tmp_path / "out")
-    after = table(tmp_path / "out")
+def test_more_metrics_score_models_that_are_there(small: Callable[..., Path], done: Path) -> None:
+    before = table(done).filter(metric="mig")
+    run(small(**{'"active_latents"]': '"active_latents", "sap"]'}), done)
+    after = table(done)
     assert after.filter(metric="sap").height == 6
     assert_frame_equal(after.filter(metric="mig"), before)
 
 
+# Each process is forked before anything is computed, and ended by the system once it has worked for a random time: that
+# is the same moment of the work, however busy the machine is.
 KILLED = """
-import os, random, signal, sys, time
-import sober.study
-file, out, seed = sys.argv[1], sys.argv[2], int(sys.argv[3])
-rng, kills = random.Random(seed), 0
-while kills < 20:  # each in a process of its own, forked before anything is computed
+import os, random, shutil, signal, sys
+import numba, polars, sober.study, sober.study.shown  # all that a study imports
+file, out, rng = sys.argv[1], sys.argv[2], random.Random(int(sys.argv[3]))
+
+def work(seconds=0.0):
     child = os.fork()
     if not child:
+        signal.setitimer(signal.ITIMER_PROF, seconds)
         sober.study.run(file, out)
         os._exit(0)
-    delay, started = rng.uniform(0, float(sys.argv[4])), time.monotonic()
-    while time.monotonic() - started < delay and not os.waitpid(child, os.WNOHANG)[0]:
-        time.sleep(0.01)
-    try:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        kills += 1
-    except (ProcessLookupError, ChildProcessError):  # it had ended: begin again from nothing
-        import shutil
+    return os.waitpid(child, 0)[1]
+
+for _ in range(20):
+    ended = work(rng.uniform(0, float(sys.argv[4])))
+    assert ended in (0, signal.SIGPROF), ended
+    if not ended:  # before its time had come: begin again from nothing
         shutil.rmtree(out, ignore_errors=True)
-        kills += 1
-child = os.fork()
-if not child:
-    sober.study.run(file, out)
-    os._exit(0)
-assert os.waitpid(child, 0)[1] == 0
+assert work() == 0
 """
 
 
+@pytest.mark.usefixtures("_quick_start")
 def test_killed_at_twenty_random_moments_it_ends_with_the_same_table(
     small: Callable[..., Path], tmp_path: Path, undisturbed: pl.DataFrame, start: Callable[..., Any]
 ) -> None:
-    process = start(KILLED, small(), tmp_path / "out", 0, 5.0)
+    process = start(KILLED, small(), tmp_path / "out", 0, 1.5)  # seconds of the four that it works undisturbed
     said, _ = process.communicate(timeout=600)
     assert process.returncode == 0, said
     assert_frame_equal(table(tmp_path / "out"), undisturbed)
     assert not list((tmp_path / "out" / "failures").iterdir())
 
 
+# Works on a study when it is told to.
+SHARING = """
+import sys
+import sober.study
+print("ready", flush=True)
+sys.stdin.readline()
+sober.study.run(sys.argv[1], sys.argv[2], together=2)
+"""
+
+
+@pytest.mark.usefixtures("_quick_start")
 def test_two_processes_share_the_work(
     small: Callable[..., Path], tmp_path: Path, undisturbed: pl.DataFrame, start: Callable[..., Any]
 ) -> None:
-    code = "import sys, sober.study; sober.study.run(sys.argv[1], sys.argv[2], together=2)"
-    processes = [start(code, small(), tmp_path / "out") for _ in range(2)]
-    for process in processes:
-        said, _ = process.communicate(timeout=300)
-        assert process.returncode == 0, said
+    process = start(SHARING, small(), tmp_path / "out")
+    assert process.stdout.readline() == "ready\n"
+    process.stdin.write("\n")
+    process.stdin.flush()
+    run(small(), tmp_path / "out", together=2)
+    said, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, said
     ours = table(tmp_path / "out")
     assert ours.height == undisturbed.height
     keys = ["run", "metric", "preset"]
@@ -284,10 +317,17 @@ def test_two_processes_share_the_work(
     assert (both["value"] - both["value_alone"]).abs().max() < 1e-2  # cohorts of two, not of four: another rounding
 
 
-def test_workers_on_one_machine(small: Callable[..., Path], tmp_path: Path, undisturbed: pl.DataFrame) -> None:
-    _, failed = run(small(), tmp_path / "out", workers=2)
-    assert not failed
+@pytest.mark.usefixtures("_quick_start")
+def test_workers_on_one_machine_and_the_bar_that_follows_their_work(
+    small: Callable[..., Path], tmp_path: Path, undisturbed: pl.DataFrame
+) -> None:
+    assert command("study", "run", small(), "--out", tmp_path / "out", "--workers", 2) == 0
+    assert not status(tmp_path / "out").failed
     assert table(tmp_path / "out").height == undisturbed.height
+    with bar() as watcher:
+        watcher.looked(tmp_path / "out")
+        watcher.looked(tmp_path / "out")  # too soon to look again
+        assert [task.description for task in watcher.bar.tasks] == ["6 of 6 runs trained · 0 workers busy"]
 
 
 BROKEN = """
@@ -325,19 +365,18 @@ def test_a_method_of_ones_own_needs_no_change_and_its_failure_stops_nothing(
 
 
 def test_a_damaged_model_is_set_aside_and_trained_again(
-    small: Callable[..., Path], tmp_path: Path, undisturbed: pl.DataFrame
+    small: Callable[..., Path], done: Path, undisturbed: pl.DataFrame
 ) -> None:
-    run(small(), tmp_path / "out")
-    (model, *_) = sorted((tmp_path / "out" / "models").iterdir())
+    (model, *_) = sorted((done / "models").iterdir())
     model.write_bytes(model.read_bytes()[:-100])
-    shutil.rmtree(tmp_path / "out" / "parts", ignore_errors=True)
-    (tmp_path / "out" / "scores.parquet").unlink()
+    shutil.rmtree(done / "parts", ignore_errors=True)
+    (done / "scores.parquet").unlink()
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        run(small(), tmp_path / "out")
+        run(small(), done)
     assert any("set aside" in str(each.message) and model.name in str(each.message) for each in said)
     metrics = pl.col("kind") == "metric"
-    assert_frame_equal(table(tmp_path / "out").filter(metrics), undisturbed.filter(metrics))
+    assert_frame_equal(table(done).filter(metrics), undisturbed.filter(metrics))
 
 
 def test_a_full_disk_stops_the_study_and_the_same_command_goes_on(
@@ -381,6 +420,7 @@ def test_status_before_and_after(small: Callable[..., Path], tmp_path: Path) -> 
 # A cluster.
 
 
+@pytest.mark.usefixtures("_quick_start")
 def test_on_a_ray_cluster_that_loses_a_node_the_table_is_the_same(
     small: Callable[..., Path], tmp_path: Path, undisturbed: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -402,8 +442,8 @@ def test_on_a_ray_cluster_that_loses_a_node_the_table_is_the_same(
         def looked(self, out: Path) -> None:
             if not killed and any((out / "models").glob("*")):
                 killed.append(out)
-                cluster.add_node(**{k: v for k, v in settings.items() if k != "include_dashboard"})
                 cluster.remove_node(doomed, allow_graceful=False)
+                cluster.add_node(**{k: v for k, v in settings.items() if k != "include_dashboard"})
 
     try:
         ray.init(address=cluster.address, log_to_driver=False, logging_level="error")

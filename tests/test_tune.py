@@ -24,7 +24,8 @@ from sober.types import Adam
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed")
 
 SPACE = {"beta": Range(0.01, 1.0, log=True)}
-SMALL: dict[str, Any] = {"trials": 4, "together": 2, "seeds": 2, "steps": 60, "latents": 3, "optimiser": Adam(1e-3)}
+MODELS = {"latents": 3, "batch": 16, "optimiser": Adam(1e-3)}  # as in families.py: one compilation serves all
+SMALL: dict[str, Any] = {"trials": 4, "together": 2, "seeds": 2, "steps": 60, **MODELS}
 # As many models at once, so that one compilation serves all tests.
 QUICK = {**SMALL, "trials": 12, "together": 4, "seeds": 1, "steps": 1, "criterion": "planted"}
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
@@ -22,6 +21,7 @@ from sober.device import compiler_options, evenly, free_memory, keep_compilation
 from sober.errors import RequestError
 from sober.family import Family
 from sober.files import load_arrays, save_arrays
+from sober.model import stacked
 from sober.types import Codes, Run
 from sober.worlds import World
 
@@ -90,7 +90,7 @@ def _compute(
     family: Family, runs: Sequence[Run], pictures: Int[np.ndarray, " N"], index: Any, told: Callable[[int], None]
 ) -> None:
     trained = [family.model(run) for run in runs]
-    models = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[model.autoencoder for model in trained])
+    models = stacked(trained)
     (family.folder / "codes").mkdir(exist_ok=True)
     mean = np.empty((len(runs), len(pictures), runs[0].latents), np.float32)
     logvar = np.empty_like(mean)

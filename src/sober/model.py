@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from sober.errors import RequestError
 from sober.files import load_arrays, save_arrays
 from sober.methods import METHODS
 from sober.methods.method import kl_per_latent
-from sober.nets import NETS, Autoencoder
+from sober.nets import NETS, Autoencoder, Nets
 from sober.trees import named_arrays, tree_of
 from sober.types import Run
 
@@ -98,11 +99,23 @@ def load(path: str | Path) -> Model:
     shape = tuple(json.loads(about["image_shape"]))
     if run.method not in METHODS or run.nets not in NETS:
         raise RequestError(f"{path} was made by method {run.method!r} with nets {run.nets!r}, which are not known here")
-    of_method = METHODS[run.method].model
-    build = jax.eval_shape(lambda key: of_method(key, NETS[run.nets], shape, run.latents), jax.random.key(0))
-    autoencoder = tree_of(build, arrays, "model")
+    autoencoder = tree_of(_blank(METHODS[run.method].model, NETS[run.nets], shape, run.latents), arrays, "model")
     curves = {name.removeprefix("curve."): array for name, array in arrays.items() if name.startswith("curve.")}
     return Model(run, shape, autoencoder, json.loads(about["diverged"]), curves)
+
+
+def stacked(models: Sequence[Model]) -> Any:
+    """The nets of models alike as one tree on the device, each array with the models along its first axis.
+
+    Stacked by NumPy: JAX would compile a program for every shape.
+    """
+    return jax.device_put(jax.tree.map(lambda *leaves: np.stack(leaves), *[model.autoencoder for model in models]))
+
+
+@functools.lru_cache(64)
+def _blank(of_method: Callable[..., Any], nets: Nets, shape: tuple[int, ...], latents: int) -> Any:
+    """The shapes of a model's arrays, which take longer to trace than a small model to read."""
+    return jax.eval_shape(lambda key: of_method(key, nets, shape, latents), jax.random.key(0))
 
 
 def _as_float(images: Any) -> Any:

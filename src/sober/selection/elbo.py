@@ -18,6 +18,7 @@ from jaxtyping import Array, Float, Int
 from sober.device import compiler_options
 from sober.encode import BATCH, Progress, models_at_once
 from sober.methods.method import bernoulli_loss, kl_per_latent, sample
+from sober.model import stacked
 from sober.selection.criterion import Criterion, Evidence, Judgement, alike, halves
 from sober.types import Precision
 from sober.worlds import World
@@ -39,7 +40,7 @@ def _terms(evidence: Evidence, seed: int, progress: Progress) -> Terms:
     found = {name: np.empty((len(evidence.runs), len(pictures)), np.float32) for name in ("reconstruction", "kl")}
     done = 0
     for group in alike(evidence.models, models_at_once(evidence.runs[0], BATCH)):
-        models = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[evidence.models[at].autoencoder for at in group])
+        models = stacked([evidence.models[at] for at in group])
         for start in range(0, len(pictures), BATCH):
             part = pictures[start : start + BATCH]
             padded = np.pad(part, (0, BATCH - len(part)), mode="edge")  # one shape, one compilation

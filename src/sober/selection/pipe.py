@@ -27,7 +27,7 @@ from sober.device import compiler_options, free_memory
 from sober.errors import RequestError
 from sober.methods.factor_vae import permuted
 from sober.methods.method import bernoulli_loss, follow, sample
-from sober.model import Model
+from sober.model import Model, stacked
 from sober.nets import NETS, Nets
 from sober.nets.nets import at_least_float32
 from sober.nets.norms import NoNorm
@@ -117,7 +117,7 @@ def _judge(
     told: Callable[[int], None],
 ) -> list[tuple[float, float, float]]:
     """Accuracy, reconstruction, and the share of the pictures' variance that reconstructions have, of models alike."""
-    autoencoders = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[model.autoencoder for model in models])
+    autoencoders = stacked(models)
     nets, shape = NETS[models[0].run.nets], models[0].image_shape
     programs = _programs(world, nets, shape, mixing, models[0].run.precision)
     key = jax.random.key(seed)

@@ -216,10 +216,18 @@ class Continuum(World):
         return self.paint(data, self.values(index), key)
 
     def labels(self, index: Int[np.ndarray, " N"]) -> Float[np.ndarray, "N K"]:
-        return np.asarray(jax.jit(self.values)(self.checked(index)))
+        return np.asarray(self._values(self.checked(index)))
 
     def vary(self, index: int, factor: int, count: int) -> UInt8[np.ndarray, "n H W C"]:
         values = np.tile(self.labels(np.array([index])), (count, 1))
         values[:, factor] = np.linspace(self.low[factor], self.high[factor], count)
-        pictures = jax.jit(self.paint)(self.data, values, jax.random.key(0))
-        return np.asarray(jnp.round(255 * pictures).astype(jnp.uint8))
+        return np.asarray(self._painted(self.data, values, jax.random.key(0)))
+
+    # Compiled once for a world: a bound method is a new function each time it is named.
+    @functools.cached_property
+    def _values(self) -> Any:
+        return jax.jit(self.values)
+
+    @functools.cached_property
+    def _painted(self) -> Any:
+        return jax.jit(lambda data, values, key: jnp.round(255 * self.paint(data, values, key)).astype(jnp.uint8))
