@@ -14,7 +14,7 @@ import pytest
 from jax.test_util import check_grads
 
 from sober.nets import layers
-from sober.nets.layers import Conv, Conv3, Deconv, Linear, add_bias, doubled, halved, matmul
+from sober.nets.layers import Conv, Conv3, Deconv, Linear, add_bias, doubled, halved, matmul, relu
 
 LAYOUT = ("NHWC", "HWIO", "NHWC")
 # Few channels on one side or the other select the form of each layer; the pairs (4, 16) and (16, 4) are at the edge.
@@ -197,6 +197,15 @@ def test_sums_over_a_bfloat16_batch_are_taken_in_float32() -> None:
 def test_gradients_of_the_matrix_product_and_the_bias_are_those_of_finite_differences(batch: tuple[int, ...]) -> None:
     check_grads(matmul, (normal(0, *batch, 5), normal(1, 5, 7)), order=2, modes=["rev"])
     check_grads(add_bias, (normal(0, *batch, 5), normal(1, 5)), order=2, modes=["rev"])
+
+
+@pytest.mark.usefixtures("float64")
+def test_relu_is_the_usual_one_with_its_gradients() -> None:
+    x = np.array([-2.0, -0.0, 0.0, 1e-30, 3.0])
+    np.testing.assert_array_equal(relu(x), jax.nn.relu(x))
+    ours, theirs = (jit(jax.grad(lambda x, f=f: jnp.sum(f(x) ** 3 + f(x))))(x) for f in (relu, jax.nn.relu))
+    np.testing.assert_array_equal(ours, theirs)
+    check_grads(relu, (normal(0, 4, 5),), order=2, modes=["rev"])
 
 
 @pytest.mark.parametrize(("layer", "i", "o", "fans"), [(Conv, 32, 64, 16 * 96), (Linear, 200, 100, 300)])

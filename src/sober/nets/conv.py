@@ -12,7 +12,7 @@ import jax
 from jaxtyping import Array, Float, Key
 
 from sober.errors import RequestError
-from sober.nets.layers import Conv, Deconv, Linear
+from sober.nets.layers import Conv, Deconv, Linear, relu
 from sober.nets.nets import Nets, Shape
 from sober.nets.norms import BatchNorm, NoNorm, Norm
 
@@ -47,9 +47,9 @@ class ConvEncoder(eqx.Module):
     def __call__(self, x: Float[Array, "B H W C"]) -> Float[Array, "B outputs"]:
         *norms, last = self.norms
         for conv, norm in zip(self.convs, norms, strict=True):
-            x = jax.nn.relu(norm(conv(x)))
+            x = relu(norm(conv(x)))
         x = x.reshape(len(x), math.prod(x.shape[1:]))
-        return self.out(jax.nn.relu(last(self.hidden(x))))
+        return self.out(relu(last(self.hidden(x))))
 
 
 class ConvDecoder(eqx.Module):
@@ -81,10 +81,10 @@ class ConvDecoder(eqx.Module):
 
     def __call__(self, z: Float[Array, "B D"]) -> Float[Array, "B H W C"]:
         first, second, *norms = self.norms
-        x = self.grid(jax.nn.relu(first(self.hidden(z))))
-        x = jax.nn.relu(second(x.reshape(len(z), *self.coarse, -1)))
+        x = self.grid(relu(first(self.hidden(z))))
+        x = relu(second(x.reshape(len(z), *self.coarse, -1)))
         for deconv, norm in zip(self.deconvs[:-1], norms, strict=True):
-            x = jax.nn.relu(norm(deconv(x)))
+            x = relu(norm(deconv(x)))
         return self.deconvs[-1](x)
 
 

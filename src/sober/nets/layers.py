@@ -94,6 +94,20 @@ def _interleave(weight: Float[Array, "2 2 2 2 i o"]) -> Float[Array, "4 4 i o"]:
     return weight.transpose(0, 2, 1, 3, 4, 5).reshape(4, 4, *weight.shape[4:])
 
 
+@jax.custom_vjp
+def relu(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """max(x, 0). Where gradients pass is read from the result, which the next layer keeps anyway, and not from x."""
+    return jnp.maximum(x, 0)
+
+
+def _relu_forward(x: Array) -> tuple[Array, Array]:
+    y = written(relu(x))
+    return y, y
+
+
+relu.defvjp(_relu_forward, lambda y, g: (jnp.where(y > 0, g, 0),))
+
+
 def glorot(key: Key[Array, ""], shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float[Array, "..."]:
     """Uniform with variance 2 / (fan_in + fan_out): the initialisation of the Sober Look study."""
     limit = math.sqrt(6 / (fan_in + fan_out))
