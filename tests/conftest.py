@@ -51,6 +51,16 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         shutil.rmtree(factory.getbasetemp() / "cache", ignore_errors=True)
 
 
+@pytest.fixture(scope="module")
+def quick_compiler() -> Iterator[None]:
+    """What `jit` of families.py does, for programs that a test does not compile itself."""
+    import jax  # noqa: PLC0415
+
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
 @pytest.fixture
 def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Starts Python on a piece of code in a new process, with pipes to talk to it."""

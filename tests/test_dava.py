@@ -12,7 +12,7 @@ import numpy as np
 import optax
 import pytest
 
-from families import BLOCKS, small_runs
+from families import BLOCKS, jit, small_runs
 from sober.cohort import Inputs, Program, signature
 from sober.methods import METHODS
 from sober.methods.dava import (
@@ -30,8 +30,6 @@ from sober.methods.method import Setup, State, Terms, elbo_terms, sample
 from sober.nets import NETS
 
 LATENTS, BATCH = 3, 16
-# Compiling takes most of the time here, and does not change what is computed.
-jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 DEFAULTS = METHODS["dava"].settings({})
 
 

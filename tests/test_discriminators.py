@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 
 import jax
@@ -11,12 +10,10 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
+from families import jit
 from sober.nets import NETS
 from sober.nets.discriminators import CodeDiscriminator, PictureDiscriminator
 from sober.nets.layers import instance_norm
-
-# Compiling takes most of the time here, and does not change what is computed.
-jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 
 @pytest.fixture

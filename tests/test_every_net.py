@@ -13,12 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from families import jit
 from sober.errors import RequestError
 from sober.nets import NETS, Autoencoder
 
 SHAPES = [(64, 64, 1), (64, 64, 3), (32, 48, 2), (16, 16, 1)]
-# Compiling takes all the time here, and does not change what is computed.
-jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 HALVING = {"conv", "dava", "conv_bn", "conv_bn_wide", "resnet"}
 every_net = pytest.mark.parametrize("name", NETS)
 

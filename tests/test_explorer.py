@@ -24,7 +24,9 @@ from sober.nets import NETS
 from sober.report import explorer
 from sober.report.explorer import HtmlPart, Start, explore, explorer_part, page
 from sober.worlds import world
-from test_interop import _quick_compiler, model_of  # noqa: F401 (a fixture that all tests here use)
+from test_interop import model_of
+
+pytestmark = pytest.mark.usefixtures("quick_compiler")
 
 SCRIPT = Path(explorer.__file__).with_name("explorer.js")
 HOSTILE = "</script><script>alert('1')</script>\"'&amp;<!-- " + "very " * 60 + "long 形と位置 العرض"

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from families import BLOCKS, small_runs
+from families import BLOCKS, jit, small_runs
 from sober.cohort import Program, signature
 from sober.errors import RequestError
 from sober.methods import METHODS
@@ -24,9 +24,6 @@ from sober.methods.factor_vae import (
 )
 from sober.methods.method import State, Terms
 from sober.nets.discriminators import CodeDiscriminator
-
-# Compiling takes most of the time here, and does not change what is computed.
-jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 
 def correlated(key: jax.Array, n: int, by: float) -> jax.Array:

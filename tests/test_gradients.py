@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterator
 
 import jax
@@ -12,13 +11,12 @@ import numpy as np
 import optax
 import pytest
 
+from families import jit
 from sober.methods import METHODS
 from sober.methods.method import Setup, bernoulli_loss
 from sober.nets import NETS
 from sober.nets.dense import DenseDecoder, DenseEncoder
 
-# Compiling takes most of the time here, and does not change what is computed.
-jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 # Their steps go down several losses, one after the other, or down none: their own tests check them.
 NOT_ONE_LOSS = {"factor_vae", "dava", "info_gan", "pca"}
 STEP = 1e-6

@@ -12,7 +12,7 @@ import numpy as np
 import optax
 import pytest
 
-from families import BLOCKS, small_runs
+from families import BLOCKS, jit, small_runs
 from sober.encode import encode
 from sober.methods import METHODS
 from sober.methods.info_gan import (
@@ -32,10 +32,6 @@ from sober.train import train
 SHAPE, LATENTS, BATCH = (16, 16, 1), 3, 8
 SETUP = Setup(NETS["small"], SHAPE, LATENTS, BATCH, 4096, jnp.float32, optax.sgd(0.1))
 HYPER: dict[str, Any] = METHODS["info_gan"].settings({})
-
-
-# Compiling takes most of the time here, and does not change what is computed.
-jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 
 @functools.cache

@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,19 +27,12 @@ from sober.nets.norms import InstanceNorm
 from sober.trees import named_arrays
 from sober.types import Run
 
+pytestmark = pytest.mark.usefixtures("quick_compiler")
 LATENTS = 3
 # In some, height, width and channels differ, down to the coarsest grid of conv: no two can be confused.
 SHAPES = dict.fromkeys(NETS, (16, 16, 3)) | {"conv": (32, 48, 3), "dense": (4, 6, 3), "small": (5, 7, 2)}
 CASES = [("vae", name) for name in NETS] + [("info_gan", name) for name in ("conv", "small", "linear")]
 every_model = pytest.mark.parametrize(("method", "nets"), CASES)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _quick_compiler() -> Iterator[None]:
-    """Compiling takes most of the time here, and does not change what is computed."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 def filled(template: Any, seed: int = 0) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
+from families import jit
 from sober.nets import layers
 from sober.nets.layers import Conv, Conv3, Deconv, Linear, add_bias, doubled, halved, matmul, relu
 
@@ -20,8 +21,6 @@ LAYOUT = ("NHWC", "HWIO", "NHWC")
 # Few channels on one side or the other select the form of each layer; the pairs (4, 16) and (16, 4) are at the edge.
 PAIRS = [(1, 32), (3, 32), (32, 32), (8, 16), (64, 8), (32, 1), (32, 3), (5, 7), (4, 16), (16, 4)]
 
-# Compiling takes all the time here, and does not change what is computed.
-jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 both = pytest.mark.parametrize("layer", [Conv, Deconv])
 
 
@@ -29,14 +28,6 @@ both = pytest.mark.parametrize("layer", [Conv, Deconv])
 def float64() -> Iterator[None]:
     with jax.enable_x64(True):
         yield
-
-
-@pytest.fixture
-def unoptimised() -> Iterator[None]:
-    """What `jit` above does, for programs within programs, which take no options of their own."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 def usual_conv(layer: Conv, x: jax.Array) -> jax.Array:
@@ -235,7 +226,7 @@ def test_values_and_gradients_of_three_by_three_are_those_of_the_usual_convoluti
 @pytest.mark.parametrize(
     ("layer", "i", "o"), [(Conv, 1, 8), (Conv, 3, 5), (Deconv, 8, 1), (Deconv, 3, 5), (Conv3, 3, 5), (Linear, 3, 5)]
 )
-@pytest.mark.usefixtures("float64", "unoptimised")
+@pytest.mark.usefixtures("float64", "quick_compiler")
 def test_second_derivatives_are_right(layer: type, i: int, o: int) -> None:
     """A gradient penalty descends the gradient of a gradient."""
     x, cubes = normal(1, 2, 4, 4, i), jax.jit(lambda model, x: jnp.sum(model(x) ** 3))

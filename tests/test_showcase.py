@@ -29,7 +29,9 @@ from sober.store import Store
 from sober.types import Codes, Factor
 from sober.worlds import from_array, world
 from test_explorer import HOSTILE, Elements, chromium, luminance, opened  # noqa: F401 (fixtures, and what they need)
-from test_interop import _quick_compiler, model_of  # noqa: F401 (a fixture that all tests here use)
+from test_interop import model_of
+
+pytestmark = pytest.mark.usefixtures("quick_compiler")
 
 BLOCKS = world("blocks")
 SHAPE = BLOCKS.image_shape

@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 from scipy.stats import chisquare, kstest
 
+from families import jit
 from sober.errors import RequestError
 from sober.worlds import World, dsprites, scream_dsprites, world
 from sober.worlds.abstract_dsprites import COLOURS, GREYS
@@ -23,8 +24,6 @@ from sober.worlds.scream_dsprites import ScreamDSprites
 from sober.worlds.sprites import sprites
 
 INDEX = np.linspace(0, 737_279, 200).astype(int)
-# Compiling takes most of the time of some tests, and does not change what is computed.
-jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 
 @pytest.fixture(scope="module")

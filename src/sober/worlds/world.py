@@ -156,7 +156,7 @@ class World(abc.ABC):
 
     @functools.cached_property
     def _bytes(self) -> Any:
-        return jax.jit(lambda data, index, key: jnp.round(255 * self.pixels(data, index, key)).astype(jnp.uint8))
+        return jax.jit(lambda data, index, key: _as_bytes(self.pixels(data, index, key)))
 
 
 class Grid(World):
@@ -230,4 +230,8 @@ class Continuum(World):
 
     @functools.cached_property
     def _painted(self) -> Any:
-        return jax.jit(lambda data, values, key: jnp.round(255 * self.paint(data, values, key)).astype(jnp.uint8))
+        return jax.jit(lambda data, values, key: _as_bytes(self.paint(data, values, key)))
+
+
+def _as_bytes(pixels: Float[Array, "n H W C"]) -> UInt8[Array, "n H W C"]:
+    return jnp.round(255 * pixels).astype(jnp.uint8)
