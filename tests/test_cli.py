@@ -21,6 +21,8 @@ from sober.family import Family
 from sober.metrics import METRICS
 from sober.train import Progress
 
+pytestmark = pytest.mark.usefixtures("quick_compiler")
+
 SMALL = ["--steps", "20", "--latents", "3", "--batch", "16"]  # as in families.py: one compilation serves all
 
 

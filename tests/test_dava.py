@@ -29,6 +29,8 @@ from sober.methods.factor_vae import permuted
 from sober.methods.method import Setup, State, Terms, elbo_terms, sample
 from sober.nets import NETS
 
+pytestmark = pytest.mark.usefixtures("quick_compiler")
+
 LATENTS, BATCH = 3, 16
 DEFAULTS = METHODS["dava"].settings({})
 

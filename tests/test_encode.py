@@ -17,6 +17,8 @@ from sober.pictures import traversals
 from sober.train import train
 from sober.types import Adam
 
+pytestmark = pytest.mark.usefixtures("quick_compiler")
+
 
 @pytest.fixture(scope="module")
 def family(tmp_path_factory):

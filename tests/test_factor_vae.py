@@ -25,6 +25,8 @@ from sober.methods.factor_vae import (
 from sober.methods.method import State, Terms
 from sober.nets.discriminators import CodeDiscriminator
 
+pytestmark = pytest.mark.usefixtures("quick_compiler")
+
 
 def correlated(key: jax.Array, n: int, by: float) -> jax.Array:
     """Three standard normal latents, of which the first two are correlated."""

@@ -29,6 +29,8 @@ from sober.metrics import score
 from sober.nets import NETS
 from sober.train import train
 
+pytestmark = pytest.mark.usefixtures("quick_compiler")
+
 SHAPE, LATENTS, BATCH = (16, 16, 1), 3, 8
 SETUP = Setup(NETS["small"], SHAPE, LATENTS, BATCH, 4096, jnp.float32, optax.sgd(0.1))
 HYPER: dict[str, Any] = METHODS["info_gan"].settings({})

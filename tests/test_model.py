@@ -16,6 +16,8 @@ from sober.family import Family, grid
 from sober.train import train
 from sober.worlds import world
 
+pytestmark = pytest.mark.usefixtures("quick_compiler")
+
 
 @pytest.fixture(scope="module")
 def family(tmp_path_factory):

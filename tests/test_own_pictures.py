@@ -30,6 +30,8 @@ from sober.worlds.frame import Frame
 from sober.worlds.kept import entry_path
 from sober.worlds.own import OwnPictures
 
+pytestmark = pytest.mark.usefixtures("quick_compiler")
+
 EXIF_ORIENTATION = 0x0112
 
 

@@ -13,6 +13,8 @@ from sober.methods.pca import Seen, also, fitted
 from sober.nets import NETS, Autoencoder
 from sober.train import train
 
+pytestmark = pytest.mark.usefixtures("quick_compiler")
+
 one_more, encoded = jax.jit(also), jax.jit(Autoencoder.encode)
 
 

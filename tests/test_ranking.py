@@ -16,6 +16,8 @@ from sober.selection.criterion import halves
 from sober.selection.ranking import ranking
 from sober.train import train
 
+pytestmark = pytest.mark.usefixtures("quick_compiler")
+
 
 @pytest.fixture(scope="module")
 def family(tmp_path_factory: pytest.TempPathFactory) -> Family:

@@ -23,6 +23,8 @@ from sober.worlds.joints import joint
 from sober.worlds.stored import Stored
 from sober.worlds.views import Joint, View, Without, view
 
+pytestmark = pytest.mark.usefixtures("quick_compiler")
+
 EVERY_VIEW = [
     "blocks | joint block_1 block_2 D",
     "blocks | keep block_2 block_4 block_1=3",
