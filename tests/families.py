@@ -1,12 +1,10 @@
-"""Small families for tests: big enough to learn something, small enough for a second; and a quick `jit`."""
+"""Small families for tests: big enough to learn something, small enough for a second."""
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from sober.family import Family, grid
@@ -16,8 +14,6 @@ from sober.types import Adam, Run
 from sober.worlds import world
 
 BLOCKS = world("blocks")
-# For programs that run once or twice: compiling takes most of their time, and does not change what is computed.
-jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 
 def small_runs(method: str = "beta_vae", sweep: Any = None, **settings: Any) -> list[Run]:

@@ -12,7 +12,7 @@ import numpy as np
 import optax
 import pytest
 
-from families import BLOCKS, jit, small_runs
+from families import BLOCKS, small_runs
 from sober.cohort import Inputs, Program, signature
 from sober.methods import METHODS
 from sober.methods.dava import (
@@ -64,7 +64,7 @@ def test_accuracy_is_the_share_of_a_mixed_batch_that_is_told_right() -> None:
 
 
 def test_labels_of_a_mixed_batch_are_smooth() -> None:
-    key, of = jax.random.key(0), jit(labels, static_argnums=(0, 2))
+    key, of = jax.random.key(0), jax.jit(labels, static_argnums=(0, 2))
     np.testing.assert_allclose(of(3, key, "paper"), [0.9, 0.9, 0.9, 0.1, 0.1, 0.1], rtol=1e-6)
     real, fake = np.split(np.asarray(of(5000, key, "reference")), 2)
     for distance in (1 - real, fake):  # uniform from 0 to 0.6
@@ -86,7 +86,7 @@ def test_weights_grow_with_the_accuracy() -> None:
 
 
 def test_losses_of_both_variants_pull_the_same_way_and_only_the_papers_saturate() -> None:
-    slopes = jit(jax.grad(adversarial), static_argnums=2)
+    slopes = jax.jit(jax.grad(adversarial), static_argnums=2)
 
     def gradients(logit: float, variant: str) -> Any:
         return np.asarray(slopes(np.array([logit, -logit], np.float32), Parts(1.0, 1.0), variant))
@@ -125,7 +125,7 @@ def program(variant: str) -> tuple[Program, Any]:
     """A program of one model, and its compiled step."""
     (run,) = small_runs("dava", {"variant": variant}, seeds=1, latents=LATENTS, batch=BATCH)
     made = Program(BLOCKS, signature(run))
-    return made, jit(lambda state, inputs, step: made._updates(state, inputs, step, BLOCKS.data))
+    return made, jax.jit(lambda state, inputs, step: made._updates(state, inputs, step, BLOCKS.data))
 
 
 def given(**hyper: float) -> Inputs:
@@ -203,7 +203,7 @@ def _goes_down_its_two_losses(state: State, images: np.ndarray) -> None:
     state = jax.tree.map(lambda leaf: np.asarray(leaf[0], leaf.dtype if leaf.dtype == "int32" else float), state)
     state = state._replace(optimiser=Parts(*map(setup.optimiser.init, (state.model.encoder, state.model.decoder))))
 
-    @jit
+    @jax.jit
     def stepped(state: State, hyper: dict[str, float], key: jax.Array) -> tuple[State, Terms]:
         settings = hyper | {"variant": "paper"}
         return METHODS["dava"].update(setup, state, lambda key: jnp.asarray(images), key, jnp.int32(0), settings)
@@ -213,7 +213,7 @@ def _goes_down_its_two_losses(state: State, images: np.ndarray) -> None:
     before, terms = stepped(state, rest, key)
     after, _ = stepped(state, move, key)
 
-    @jit
+    @jax.jit
     def gradients(judge: Any, model: Any, accuracy: jax.Array, key: jax.Array) -> Parts:
         base = 100 * (accuracy - 0.5)
         _, _, for_codes, for_order, _ = jax.random.split(key, 5)
@@ -251,14 +251,14 @@ def test_without_adversarial_weights_it_is_an_annealed_vae_with_a_quartic_penalt
     state = made.init(inputs, BLOCKS.data).state
     model = jax.tree.map(lambda leaf: np.asarray(leaf)[0], state.model)
     optimiser = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(1e-3))
-    memory = jit(optimiser.init)(model)
+    memory = jax.jit(optimiser.init)(model)
 
     def loss(model: Any, images: Any, key: Any, capacity: Any) -> Any:
         terms, (mean, logvar, _) = elbo_terms(model, images, key)
         kl = jnp.mean(0.5 * (mean**2 + jnp.exp(logvar) - 1 - logvar))  # over the batch and over latents
         return terms["reconstruction"] + 500.0 * (kl - capacity) ** 4
 
-    @jit
+    @jax.jit
     def step(model: Any, memory: Any, at: Any, capacity: Any) -> Any:
         randomness = jax.random.fold_in(jax.random.wrap_key_data(inputs.entropy[0], impl="threefry2x32"), 1)
         for_images, for_codes, *_ = jax.random.split(jax.random.fold_in(randomness, at), 5)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from families import jit
 from sober.nets import NETS
 from sober.nets.discriminators import CodeDiscriminator, PictureDiscriminator
 from sober.nets.layers import instance_norm
@@ -31,7 +30,7 @@ def test_instance_norm_gives_every_channel_of_a_picture_mean_0_and_variance_1(
     shape: tuple[int, ...], axes: tuple[int, ...], float64: None
 ) -> None:
     x = normal(*shape)
-    y, alone = map(np.asarray, jit(lambda x: (instance_norm(x), instance_norm(x[1:2])))(x))
+    y, alone = map(np.asarray, jax.jit(lambda x: (instance_norm(x), instance_norm(x[1:2])))(x))
     np.testing.assert_allclose(np.mean(y, axes), 0, atol=1e-9)
     np.testing.assert_allclose(np.var(y, axes), 1, rtol=1e-3)
     np.testing.assert_allclose(y[1], alone[0])  # no picture knows of another
@@ -49,13 +48,13 @@ def test_instance_norm_leaves_single_positions_and_flat_channels_finite() -> Non
     x = normal(3, 1, 1, 2).astype(jnp.float32)
     np.testing.assert_array_equal(instance_norm(x), x)
     flat = np.full((2, 4, 4, 3), 7.0, np.float32)
-    np.testing.assert_allclose(jit(instance_norm)(flat), 0, atol=1e-3)
-    assert np.isfinite(jit(jax.grad(lambda x: jnp.sum(instance_norm(x) ** 2)))(flat)).all()
+    np.testing.assert_allclose(jax.jit(instance_norm)(flat), 0, atol=1e-3)
+    assert np.isfinite(jax.jit(jax.grad(lambda x: jnp.sum(instance_norm(x) ** 2)))(flat)).all()
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
 def test_logits_are_float32_whatever_is_computed_in(dtype: jnp.dtype) -> None:
-    codes = jit(lambda key: CodeDiscriminator(key, 4, 8)(jnp.ones((5, 4)), dtype))(jax.random.key(0))
+    codes = jax.jit(lambda key: CodeDiscriminator(key, 4, 8)(jnp.ones((5, 4)), dtype))(jax.random.key(0))
     assert codes.shape == (5, 2)
     assert codes.dtype == jnp.float32
     for name, nets in NETS.items():
@@ -74,7 +73,7 @@ def test_a_discriminator_of_pictures_judges_each_picture_alone(name: str) -> Non
     shapes = jax.eval_shape(lambda key: PictureDiscriminator(key, NETS[name], (16, 16, 1)), jax.random.key(0))
     # NumPy draws the weights: JAX would compile a program for every shape.
     net = jax.tree.map(lambda leaf: 0.1 * rng.standard_normal(leaf.shape, leaf.dtype), shapes)
-    judge = jit(lambda net, pictures: net(pictures))
+    judge = jax.jit(lambda net, pictures: net(pictures))
     before, after = judge(net, pictures), judge(net, np.concatenate([pictures[:1] ** 3, pictures[1:]]))
     assert before[0] != after[0]
     np.testing.assert_array_equal(before[1:], after[1:])

@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from families import jit
 from sober.errors import RequestError
 from sober.nets import NETS, Autoencoder
 
@@ -29,7 +28,7 @@ def abstract(name: str, shape: tuple[int, int, int], latents: int = 10) -> Any:
 
 @functools.cache
 def maker(name: str) -> Callable[[jax.Array], Autoencoder]:
-    return jit(lambda key: Autoencoder(key, NETS[name], (16, 16, 1), 3))
+    return jax.jit(lambda key: Autoencoder(key, NETS[name], (16, 16, 1), 3))
 
 
 @functools.cache
@@ -181,7 +180,7 @@ def test_a_model_is_arrays_of_float32_that_differ_between_keys_and_layers(name: 
 def test_every_picture_of_a_batch_is_treated_alone(name: str) -> None:
     rng = np.random.default_rng(0)
     images, codes = rng.random((4, 16, 16, 1), np.float32), rng.normal(size=(4, 3)).astype(np.float32)
-    step = jit(lambda model, images, codes: (*model.encode(images), model.decode(codes)))
+    step = jax.jit(lambda model, images, codes: (*model.encode(images), model.decode(codes)))
     before = step(small(name), images, codes)
     after = step(small(name), np.concatenate([1 - images[:1], images[1:]]), np.concatenate([-codes[:1], codes[1:]]))
     for output, a, b in zip(("mean", "logvar", "logits"), map(np.asarray, before), map(np.asarray, after), strict=True):

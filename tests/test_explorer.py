@@ -26,8 +26,6 @@ from sober.report.explorer import HtmlPart, Start, explore, explorer_part, page
 from sober.worlds import world
 from test_interop import model_of
 
-pytestmark = pytest.mark.usefixtures("quick_compiler")
-
 SCRIPT = Path(explorer.__file__).with_name("explorer.js")
 HOSTILE = "</script><script>alert('1')</script>\"'&amp;<!-- " + "very " * 60 + "long 形と位置 العرض"
 KL = np.array([0.5, 0.001, 2.0, 0.0])  # latents 2 and 0 carry something, 1 and 3 nothing

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from families import BLOCKS, jit, small_runs
+from families import BLOCKS, small_runs
 from sober.cohort import Program, signature
 from sober.errors import RequestError
 from sober.methods import METHODS
@@ -38,7 +38,7 @@ def test_the_discriminator_finds_the_total_correlation_of_a_gaussian() -> None:
     by, rate, steps = 0.9, 2e-3, 600
     truth = -0.5 * np.log(1 - by**2)  # 0.830 nats
 
-    @jit
+    @jax.jit
     def found() -> jax.Array:
         def step(i: Any, adversary: Adversary) -> Adversary:
             for_codes, for_others, for_order = jax.random.split(jax.random.fold_in(jax.random.key(1), i), 3)
@@ -59,8 +59,8 @@ def test_a_discriminator_that_cannot_tell_pays_log_2_and_finds_none() -> None:
 
 
 def test_permuting_keeps_every_latent_and_breaks_what_ties_them() -> None:
-    permute = jit(permuted)
-    codes = np.asarray(jit(lambda: correlated(jax.random.key(0), 4096, 0.9))())
+    permute = jax.jit(permuted)
+    codes = np.asarray(jax.jit(lambda: correlated(jax.random.key(0), 4096, 0.9))())
     broken = np.asarray(permute(codes, jax.random.key(1)))
     np.testing.assert_array_equal(np.sort(broken, axis=0), np.sort(codes, axis=0))
     assert abs(np.corrcoef(codes.T)[0, 1]) > 0.85
@@ -76,7 +76,7 @@ def program(second_batch: bool) -> tuple[Program, Any]:
     """A program of one model, and its compiled step."""
     (run,) = small_runs("factor_vae", {"second_batch": second_batch}, seeds=1)
     made = Program(BLOCKS, signature(run))
-    return made, jit(lambda state, inputs: made._updates(state, inputs, jnp.int32(3), BLOCKS.data))
+    return made, jax.jit(lambda state, inputs: made._updates(state, inputs, jnp.int32(3), BLOCKS.data))
 
 
 def one_step(*, second_batch: bool = True, **hyper: float) -> tuple[State, State, Terms]:

@@ -11,7 +11,6 @@ import numpy as np
 import optax
 import pytest
 
-from families import jit
 from sober.methods import METHODS
 from sober.methods.method import Setup, bernoulli_loss
 from sober.nets import NETS
@@ -47,9 +46,9 @@ def test_the_gradient_agrees_with_central_differences(name, choices):
     setup = Setup(TINY, (4, 4, 1), 3, 6, 40, jnp.float64, optax.sgd(1.0))
     hyper = {k: v if isinstance(v, str | bool) else np.float64(v) for k, v in method.settings(choices).items()}
     images = jnp.asarray(np.random.default_rng(0).uniform(size=(6, 4, 4, 1)))
-    state = jax.tree.map(np.asarray, jit(lambda key: method.init(setup, key, hyper))(jax.random.key(1)))
+    state = jax.tree.map(np.asarray, jax.jit(lambda key: method.init(setup, key, hyper))(jax.random.key(1)))
 
-    @jit
+    @jax.jit
     def update(model):
         before = state._replace(model=model)
         after, terms = method.update(setup, before, lambda key: images, jax.random.key(2), jnp.int64(9), hyper)
@@ -71,7 +70,7 @@ def test_the_bernoulli_loss_and_its_slopes_are_right_for_any_logit() -> None:
     """Against the probabilities themselves where they can be told from 0 and 1, and its limits beyond."""
     logits, target = (grid.ravel() for grid in np.meshgrid(np.linspace(-30, 30, 61), [0, 0.25, 1]))  # 0 is one of them
     p = 1 / (1 + np.exp(-logits))
-    loss = jit(bernoulli_loss)
+    loss = jax.jit(bernoulli_loss)
     np.testing.assert_allclose(
         loss(logits, target),
         -(target * np.log(p) + (1 - target) * np.log(1 / (1 + np.exp(logits)))),
@@ -79,9 +78,9 @@ def test_the_bernoulli_loss_and_its_slopes_are_right_for_any_logit() -> None:
         atol=1e-12,
     )
     slope = jax.grad(bernoulli_loss)
-    np.testing.assert_allclose(jit(jax.vmap(slope))(logits, target), p - target, atol=1e-12)
-    np.testing.assert_allclose(jit(jax.vmap(jax.grad(slope)))(logits, target), p * (1 - p), atol=1e-12)
-    np.testing.assert_array_equal(jit(jax.vmap(jax.grad(bernoulli_loss, 1)))(logits, target), -logits)
+    np.testing.assert_allclose(jax.jit(jax.vmap(slope))(logits, target), p - target, atol=1e-12)
+    np.testing.assert_allclose(jax.jit(jax.vmap(jax.grad(slope)))(logits, target), p * (1 - p), atol=1e-12)
+    np.testing.assert_array_equal(jax.jit(jax.vmap(jax.grad(bernoulli_loss, 1)))(logits, target), -logits)
     for logit, sure in ((1e4, 1.0), (-1e4, 0.0)):
-        assert loss(logit, sure) == jit(slope)(logit, sure) == 0
+        assert loss(logit, sure) == jax.jit(slope)(logit, sure) == 0
         assert loss(logit, 1 - sure) == 1e4

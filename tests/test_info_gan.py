@@ -12,7 +12,7 @@ import numpy as np
 import optax
 import pytest
 
-from families import BLOCKS, jit, small_runs
+from families import BLOCKS, small_runs
 from sober.encode import encode
 from sober.methods import METHODS
 from sober.methods.info_gan import (
@@ -38,14 +38,14 @@ HYPER: dict[str, Any] = METHODS["info_gan"].settings({})
 
 @functools.cache
 def game() -> Game:
-    return jit(lambda key: Game(key, NETS["small"], SHAPE, LATENTS))(jax.random.key(0))
+    return jax.jit(lambda key: Game(key, NETS["small"], SHAPE, LATENTS))(jax.random.key(0))
 
 
 def pictures(seed: int) -> np.ndarray:
     return np.random.default_rng(seed).random((BATCH, *SHAPE), np.float32)
 
 
-@jit
+@jax.jit
 def penalty_of(critic: Any, real: jax.Array, fake: jax.Array) -> jax.Array:
     return gradient_penalty(critic, real, fake, jax.random.key(0), jnp.float32)
 
@@ -97,17 +97,17 @@ def test_critic_and_q_share_all_layers_but_the_last():
     model = game()
     leaves = [leaf.shape for leaf in jax.tree.leaves(model.encoder)]
     assert leaves.count((64, LATENTS + 1)) == 1  # Q's columns and the critic's
-    codes, scores = jit(Game.judge)(model, pictures(0))
+    codes, scores = jax.jit(Game.judge)(model, pictures(0))
     assert codes.shape == (BATCH, LATENTS)
     assert scores.shape == (BATCH,)
-    np.testing.assert_array_equal(jit(Game.encode)(model, pictures(0))[0], codes)
+    np.testing.assert_array_equal(jax.jit(Game.encode)(model, pictures(0))[0], codes)
 
 
 def test_the_generator_descends_both_of_its_terms():
     """Without information it follows the critic alone; without the critic's column, the information alone."""
     codes = draw_codes(jax.random.key(1), SETUP)
 
-    @jit
+    @jax.jit
     def descent(model: Game, weight: float) -> Any:
         loss = lambda net: generator_loss(  # noqa: E731
             eqx.tree_at(lambda m: m.decoder, model, net), codes, {"information": weight}, jnp.float32
@@ -129,7 +129,7 @@ def test_the_critic_raises_real_above_generated_pictures():
     codes = draw_codes(jax.random.key(1), SETUP)
     optimiser = optax.adam(1e-3)
 
-    @jit
+    @jax.jit
     def step(net: Any, memory: Any) -> Any:
         loss = lambda net: critic_loss(  # noqa: E731
             eqx.tree_at(lambda m: m.encoder, model, net), real, fake, codes, jax.random.key(2), HYPER, jnp.float32
@@ -157,7 +157,7 @@ def test_a_step_is_five_of_the_critic_on_fresh_pictures_and_one_of_the_generator
     hyper = {name: jnp.float32(value) for name, value in HYPER.items()}
     method = METHODS["info_gan"]
 
-    @jit
+    @jax.jit
     def first(key: jax.Array) -> Any:
         before = method.init(SETUP, key, hyper)
         return method.update(SETUP, before, draw, jax.random.key(1), jnp.int32(0), hyper)[0]

@@ -27,7 +27,6 @@ from sober.nets.norms import InstanceNorm
 from sober.trees import named_arrays
 from sober.types import Run
 
-pytestmark = pytest.mark.usefixtures("quick_compiler")
 LATENTS = 3
 # In some, height, width and channels differ, down to the coarsest grid of conv: no two can be confused.
 SHAPES = dict.fromkeys(NETS, (16, 16, 3)) | {"conv": (32, 48, 3), "dense": (4, 6, 3), "small": (5, 7, 2)}

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from families import jit
 from sober.nets import layers
 from sober.nets.layers import Conv, Conv3, Deconv, Linear, add_bias, doubled, halved, matmul, relu
 
@@ -70,7 +69,7 @@ def test_values_and_gradients_are_those_of_the_usual_convolution(layer: type, i:
     def compare(model: Any, x: jax.Array) -> Any:
         return value_and_gradients(layer.__call__, model, x), value_and_gradients(USUAL[layer], model, x)
 
-    ours, theirs = jit(compare)(made(layer, i, o), normal(1, 2, 4, 6, i))
+    ours, theirs = jax.jit(compare)(made(layer, i, o), normal(1, 2, 4, 6, i))
     assert ours[0].shape == ((2, 2, 3, o) if layer is Conv else (2, 8, 12, o))
     for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
         assert a.dtype == b.dtype == jnp.float64
@@ -89,7 +88,7 @@ def test_the_pairs_cover_both_forms(layer: type) -> None:
 @pytest.mark.parametrize(("i", "o"), [(1, 32), (32, 1), (5, 7)])
 def test_a_kernel_holds_every_weight_once(layer: Any, i: int, o: int) -> None:
     ours = made(layer, i, o)
-    kernel = jit(layer.kernel)(ours)
+    kernel = jax.jit(layer.kernel)(ours)
     assert kernel.shape == (4, 4, i, o)
     np.testing.assert_array_equal(np.sort(kernel, axis=None), np.sort(ours.weight, axis=None))
 
@@ -98,7 +97,7 @@ def test_a_pixel_is_spread_as_the_kernel_says() -> None:
     ours = eqx.tree_at(lambda layer: layer.bias, made(Deconv, 2, 3), jnp.zeros(3))
     pixel = np.zeros((1, 4, 5, 2), np.float32)
     pixel[0, 1, 2, 1] = 1
-    spread, kernel = map(np.array, jit(lambda layer, x: (layer(x), layer.kernel()))(ours, pixel))
+    spread, kernel = map(np.array, jax.jit(lambda layer, x: (layer(x), layer.kernel()))(ours, pixel))
     # Pixel (1, 2) adds kernel[a, b] to (2 + a - 1, 4 + b - 1), and nothing elsewhere.
     np.testing.assert_array_equal(spread[0, 1:5, 3:7], kernel[:, :, 1])
     spread[0, 1:5, 3:7] = 0
@@ -117,8 +116,8 @@ def test_many_models_at_once_give_what_each_gives_alone(layer: type, i: int, o: 
     models = [made(layer, i, o, seed) for seed in range(3)]
     x = normal(1, 3, 2, 4, 6, i)  # a batch for each model
     step = functools.partial(value_and_gradients, layer.__call__)
-    together = jit(jax.vmap(step))(stack(models), x)
-    step = jit(step)
+    together = jax.jit(jax.vmap(step))(stack(models), x)
+    step = jax.jit(step)
     alone = stack([step(model, part) for model, part in zip(models, x, strict=True)])
     for a, b in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
@@ -142,7 +141,7 @@ def test_each_pair_of_operations_is_adjoint(there: str, back: str, before: Any, 
         returned, pull_back = jax.vjp(getattr(layers, back), y)
         return mapped, returned, pull_back(x)[0], pull_there(y)[0]
 
-    mapped, returned, *gradients = map(np.asarray, jit(apply)(x, y))
+    mapped, returned, *gradients = map(np.asarray, jax.jit(apply)(x, y))
     assert mapped.shape == after
     assert returned.shape == before
     assert np.vdot(mapped, y) == np.vdot(x, returned) != 0
@@ -153,10 +152,10 @@ def test_each_pair_of_operations_is_adjoint(there: str, back: str, before: Any, 
 @pytest.mark.parametrize(("operation", "c"), [("blocks", 3), ("spread", 5), ("corners", 3), ("written", 2)])
 def test_what_a_gpu_is_given_is_what_a_cpu_is_given(operation: str, c: int, monkeypatch: pytest.MonkeyPatch) -> None:
     call, x = getattr(layers, operation), normal(0, 2, 6, 8, c)
-    on_a_cpu = jit(call)(x)
+    on_a_cpu = jax.jit(call)(x)
     monkeypatch.setattr(layers, "_on_cpu", lambda: False)
     again = functools.partial(call)  # another function, or it would not be looked at again
-    np.testing.assert_array_equal(jit(again)(x), on_a_cpu)
+    np.testing.assert_array_equal(jax.jit(again)(x), on_a_cpu)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +165,7 @@ def test_bfloat16_pictures_give_bfloat16_outputs_and_float32_gradients_of_the_we
     layer: type, i: int, o: int
 ) -> None:
     model, x = made(layer, i, o), normal(1, 4, 8, 8, i)
-    step = jit(functools.partial(value_and_gradients, layer.__call__))
+    step = jax.jit(functools.partial(value_and_gradients, layer.__call__))
     y, (gradient, to_input) = step(model, x.astype(jnp.bfloat16))
     assert y.dtype == to_input.dtype == jnp.bfloat16
     assert gradient.weight.dtype == gradient.bias.dtype == jnp.float32
@@ -194,14 +193,14 @@ def test_gradients_of_the_matrix_product_and_the_bias_are_those_of_finite_differ
 def test_relu_is_the_usual_one_with_its_gradients() -> None:
     x = np.array([-2.0, -0.0, 0.0, 1e-30, 3.0])
     np.testing.assert_array_equal(relu(x), jax.nn.relu(x))
-    ours, theirs = (jit(jax.grad(lambda x, f=f: jnp.sum(f(x) ** 3 + f(x))))(x) for f in (relu, jax.nn.relu))
+    ours, theirs = (jax.jit(jax.grad(lambda x, f=f: jnp.sum(f(x) ** 3 + f(x))))(x) for f in (relu, jax.nn.relu))
     np.testing.assert_array_equal(ours, theirs)
     check_grads(relu, (normal(0, 4, 5),), order=2, modes=["rev"])
 
 
 @pytest.mark.parametrize(("layer", "i", "o", "fans"), [(Conv, 32, 64, 16 * 96), (Linear, 200, 100, 300)])
 def test_initial_weights_have_the_variance_of_glorot(layer: type, i: int, o: int, fans: int) -> None:
-    model = jit(lambda key: layer(key, i, o))(jax.random.key(0))
+    model = jax.jit(lambda key: layer(key, i, o))(jax.random.key(0))
     weight, limit = np.asarray(model.weight), np.sqrt(6 / fans)
     assert 0.99 * limit < np.abs(weight).max() <= limit
     np.testing.assert_allclose(weight.var(), 2 / fans, rtol=0.03)
@@ -217,7 +216,7 @@ def test_values_and_gradients_of_three_by_three_are_those_of_the_usual_convoluti
     def compare(model: Any, x: jax.Array) -> Any:
         return value_and_gradients(Conv3.__call__, model, x), value_and_gradients(usual, model, x)
 
-    ours, theirs = jit(compare)(made(Conv3, i, o), normal(1, 2, 4, 6, i))
+    ours, theirs = jax.jit(compare)(made(Conv3, i, o), normal(1, 2, 4, 6, i))
     assert ours[0].shape == (2, 4, 6, o)
     for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
@@ -226,7 +225,7 @@ def test_values_and_gradients_of_three_by_three_are_those_of_the_usual_convoluti
 @pytest.mark.parametrize(
     ("layer", "i", "o"), [(Conv, 1, 8), (Conv, 3, 5), (Deconv, 8, 1), (Deconv, 3, 5), (Conv3, 3, 5), (Linear, 3, 5)]
 )
-@pytest.mark.usefixtures("float64", "quick_compiler")
+@pytest.mark.usefixtures("float64")
 def test_second_derivatives_are_right(layer: type, i: int, o: int) -> None:
     """A gradient penalty descends the gradient of a gradient."""
     x, cubes = normal(1, 2, 4, 4, i), jax.jit(lambda model, x: jnp.sum(model(x) ** 3))

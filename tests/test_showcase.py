@@ -31,8 +31,6 @@ from sober.worlds import from_array, world
 from test_explorer import HOSTILE, Elements, chromium, luminance, opened  # noqa: F401 (fixtures, and what they need)
 from test_interop import model_of
 
-pytestmark = pytest.mark.usefixtures("quick_compiler")
-
 BLOCKS = world("blocks")
 SHAPE = BLOCKS.image_shape
 LATENT_OF = [2, 0, 4, 1]  # of each factor in `perfect`; latent 3 is noise

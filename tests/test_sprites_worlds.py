@@ -14,7 +14,6 @@ import pytest
 from PIL import Image
 from scipy.stats import chisquare, kstest
 
-from families import jit
 from sober.errors import RequestError
 from sober.worlds import World, dsprites, scream_dsprites, world
 from sober.worlds.abstract_dsprites import COLOURS, GREYS
@@ -103,8 +102,8 @@ def test_nuisance_is_drawn_anew_with_every_key_and_is_each_pictures_own(stochast
 
 
 def test_a_family_draws_what_each_of_its_models_would(stochastic: World) -> None:
-    draw = jit(functools.partial(stochastic.draw, n=4))
-    together = jit(jax.vmap(functools.partial(stochastic.draw, n=4), in_axes=(None, 0)))
+    draw = jax.jit(functools.partial(stochastic.draw, n=4))
+    together = jax.jit(jax.vmap(functools.partial(stochastic.draw, n=4), in_axes=(None, 0)))
     keys = jax.random.split(jax.random.key(4), 2)
     alone = np.stack([draw(stochastic.data, key) for key in keys])
     np.testing.assert_allclose(together(stochastic.data, keys), alone, atol=1e-6)
