@@ -1,4 +1,4 @@
-"""The machine underneath: how much memory there is to work in, and what its compiler should leave out."""
+"""The machine underneath: its memory, what its compiler should leave out, and how a CPU makes random numbers."""
 
 from __future__ import annotations
 
