@@ -9,6 +9,7 @@ import json
 import math
 import os
 import random
+import socket
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -401,6 +402,20 @@ def test_a_kill_at_any_moment_loses_no_acknowledged_row_and_doubles_none(
     store.compact()
     assert set(files(store.folder)) == {".compact.lock", ".store.lock", "parts", "scores.parquet", "store.json"}
     assert files(store.folder / "parts") == []
+
+
+def test_what_the_first_to_write_left_when_it_was_killed_goes_with_the_next_compaction(
+    store: Store, start: Callable
+) -> None:
+    process = start("pass")
+    process.wait()
+    parts = store.folder / "parts"
+    parts.mkdir(exist_ok=True)
+    left, in_progress = (parts / f".0.json.{socket.gethostname()}.{pid}.0.tmp" for pid in (process.pid, os.getpid()))
+    left.touch()
+    in_progress.touch()
+    store.compact()
+    assert files(parts) == [in_progress.name]
 
 
 def damaged(path: Path, how: str) -> None:

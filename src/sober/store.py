@@ -171,15 +171,16 @@ class Store:
     def compact(self, *, wait: bool = True) -> None:
         """Makes one table of table and parts; where another process is at it, waits, or leaves it to that one."""
         with _held(self.folder / ".compact.lock", wait=wait) as mine:
-            if not mine or not (parts := self._parts()):
+            if not mine:
                 return
-            frames, hyper = self._frames(parts)
-            data = _sealed(_merged(frames.values(), _columns(hyper)))
-            with self._alone():
-                _put(self._table, data)
-            for path in frames.keys() - {self._table}:
-                path.unlink(missing_ok=True)
-            sweep(self.folder / "parts" / "*")
+            if parts := self._parts():
+                frames, hyper = self._frames(parts)
+                data = _sealed(_merged(frames.values(), _columns(hyper)))
+                with self._alone():
+                    _put(self._table, data)
+                for path in frames.keys() - {self._table}:
+                    path.unlink(missing_ok=True)
+            sweep(self.folder / "parts" / "*")  # even without parts: what was killed may have been the first to write
 
     def claim(self, name: str) -> contextlib.ExitStack | None:
         """A claim on a piece of work, to be used in a `with`; None while another process, or this one, holds it.
