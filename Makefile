@@ -23,11 +23,10 @@ docs: $(STAMP)  ## the documentation, as a static site in site/
 bench: $(STAMP)  ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/train.py
 
-# Of all that is installed little is imported, and that is compiled when it is: installing takes half as long.
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --no-compile --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
 
 clean:
