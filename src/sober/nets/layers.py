@@ -26,6 +26,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from sober.device import fenced
+
 
 class Linear(eqx.Module):
     """x @ weight + bias over the last axis."""
@@ -189,9 +191,8 @@ def _on_cpu() -> bool:
 
 
 def _written(f: Callable[[Array], Array], x: Array) -> Array:
-    """f(x), which a CPU writes as it stands, fused with nothing before or after: its compiler does not look past a
-    choice."""
-    return jax.lax.cond(jax.lax.optimization_barrier(True), f, lambda x: -jax.lax.optimization_barrier(f(-x)), x)
+    """f(x), which a CPU writes as it stands."""
+    return fenced(f, lambda x: -jax.lax.optimization_barrier(f(-x)), x)
 
 
 @jax.custom_vjp
