@@ -420,6 +420,7 @@ def test_status_before_and_after(small: Callable[..., Path], tmp_path: Path) -> 
 # A cluster.
 
 
+@pytest.mark.filterwarnings("ignore:os.fork")  # which is how Ray starts its processes
 @pytest.mark.usefixtures("_quick_start")
 def test_on_a_ray_cluster_that_loses_a_node_the_table_is_the_same(
     small: Callable[..., Path], tmp_path: Path, undisturbed: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
@@ -428,7 +429,9 @@ def test_on_a_ray_cluster_that_loses_a_node_the_table_is_the_same(
     monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     cluster_utils = importlib.import_module("ray.cluster_utils")
     settings = {"num_cpus": 1, "object_store_memory": 80_000_000, "include_dashboard": False}
-    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args={**settings, "num_cpus": 0})
+    # Ray asks every three seconds whether a node is there, and believes its fifth silence: a quarter of a minute.
+    often = {"_system_config": {"health_check_initial_delay_ms": 0, "health_check_period_ms": 300}}
+    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args={**settings, **often, "num_cpus": 0})
     doomed = cluster.add_node(**{k: v for k, v in settings.items() if k != "include_dashboard"})
     killed: list[Path] = []
 
