@@ -39,6 +39,7 @@ from sober.worlds import World
 BATCH = 64
 LOOK = 4096  # pictures that tell a latent's range
 LOOK_AT_ONCE = 256
+EXAMINE_AT_ONCE = 128
 HELD_OUT = 10_240  # pictures of each kind that accuracy is measured on
 IGNORES = 0.01  # of the pictures' variance: a decoder whose pictures vary less hardly looks at its codes
 BYTES_EACH = 2**28  # that a discriminator in training takes, rather too much than too little
@@ -124,7 +125,7 @@ def _judge(
     # The pictures are the same for all models; all else is drawn by a model's identity, so company never matters.
     who = jnp.array([int(model.run.identity[:8], 16) for model in models], jnp.uint32)
     feed, step = Feed(world), 0
-    state = programs.begin(autoencoders, who, feed.at(0, steps)[0], key, rate)
+    state = Judged(*programs.novices(who, key, rate), *programs.ranges(autoencoders, feed.at(0, steps)[0]))
     while step < steps:
         data, end = feed.at(step, steps)
         stop = min(step + CHUNK, steps, end)
@@ -138,7 +139,8 @@ def _judge(
 class Programs(NamedTuple):
     """Compiled for any number of models."""
 
-    begin: Any
+    novices: Any
+    ranges: Any
     advance: Any
     examine: Any
 
@@ -150,8 +152,8 @@ def _programs(world: World, nets: Nets, shape: tuple[int, int, int], mixing: Mix
 
     def pictures(
         model: Any, judged: Judged, images: Float[Array, "B H W C"], key: Key[Array, ""]
-    ) -> tuple[Float[Array, "B H W C"], Float[Array, "B H W C"]]:
-        """Logits of reconstructions, and of pictures whose codes were mixed."""
+    ) -> Float[Array, "2B H W C"]:
+        """Logits of reconstructions, then of as many pictures whose codes were mixed."""
         for_codes, for_mixing = jax.random.split(key)
         mean, logvar = model.encode(images, dtype)
         codes = sample(mean, logvar, for_codes)
@@ -159,27 +161,34 @@ def _programs(world: World, nets: Nets, shape: tuple[int, int, int], mixing: Mix
             mixed = permuted(codes, for_mixing)
         else:
             mixed = jax.random.uniform(for_mixing, codes.shape, minval=judged.low, maxval=judged.high)
-        return model.decode(codes, dtype), model.decode(mixed, dtype)
+        return model.decode(jnp.concatenate([codes, mixed]), dtype)
 
     def logits(net: Any, both: Float[Array, "2B H W C"]) -> Float[Array, " 2B"]:
         return at_least_float32(net(jax.nn.sigmoid(both).astype(dtype))[:, 0])
 
-    def begin_one(model: Any, images: Any, key: Key[Array, ""], rate: Any) -> Judged:
-        net = nets.judge(key, shape, 1, NoNorm)
-        mean, logvar = jax.lax.map(
-            lambda part: model.encode(part, dtype), images
-        )  # a part at a time: many models look at many pictures
-        codes = sample(mean, logvar, jax.random.key(1))
-        return Judged(net, optax.adam(rate).init(net), codes.min(axis=(0, 1)), codes.max(axis=(0, 1)))
+    def novices(who: Any, key: Key[Array, ""], rate: Any) -> tuple[Any, Any]:
+        """Discriminators that have learnt nothing, and their optimisers."""
 
-    def begin(models: Any, who: Any, data: Any, key: Key[Array, ""], rate: Any) -> Judged:
+        def one(key: Key[Array, ""]) -> tuple[Any, Any]:
+            net = nets.judge(key, shape, 1, NoNorm)
+            return net, optax.adam(rate).init(net)
+
+        return jax.vmap(one)(_keys(jax.random.fold_in(key, 1), who))
+
+    def ranges(models: Any, data: Any) -> tuple[Float[Array, "M D"], Float[Array, "M D"]]:
         keys = jax.random.split(jax.random.key(0), LOOK // LOOK_AT_ONCE)  # whatever the seed: a range is not luck
         images = jax.lax.map(lambda key: world.draw(data, key, LOOK_AT_ONCE), keys)
-        keys = _keys(jax.random.fold_in(key, 1), who)
-        return jax.vmap(begin_one, in_axes=(0, None, 0, None))(models, images, keys, rate)
+
+        def one(model: Any) -> tuple[Float[Array, " D"], Float[Array, " D"]]:
+            # A part at a time: many models look at many pictures.
+            mean, logvar = jax.lax.map(lambda part: model.encode(part, dtype), images)
+            codes = sample(mean, logvar, jax.random.key(1))
+            return codes.min(axis=(0, 1)), codes.max(axis=(0, 1))
+
+        return jax.vmap(one)(models)
 
     def step_one(model: Any, judged: Judged, images: Any, key: Key[Array, ""], rate: Any) -> Judged:
-        both = jnp.concatenate(pictures(model, judged, images, key))
+        both = pictures(model, judged, images, key)
         target = jnp.asarray(jnp.arange(len(both)) < len(images), jnp.float32)
 
         def loss(net: Any) -> Float[Array, ""]:
@@ -202,8 +211,9 @@ def _programs(world: World, nets: Nets, shape: tuple[int, int, int], mixing: Mix
         return jax.lax.fori_loop(start, stop, one, state)
 
     def examine_one(model: Any, judged: Judged, images: Any, key: Key[Array, ""]) -> tuple[Any, Any, Any]:
-        rebuilt, mixed = pictures(model, judged, images, key)
-        right = jnp.concatenate([logits(judged.discriminator, rebuilt) > 0, logits(judged.discriminator, mixed) <= 0])
+        both = pictures(model, judged, images, key)
+        rebuilt = both[: len(images)]
+        right = (logits(judged.discriminator, both) > 0) == (jnp.arange(len(both)) < len(images))
         error = jnp.sum(bernoulli_loss(rebuilt, images)) / len(images)
         of_pictures = jnp.sum(jnp.var(images, axis=0))
         return jnp.mean(right), error, jnp.sum(jnp.var(jax.nn.sigmoid(rebuilt), axis=0)) / of_pictures
@@ -211,16 +221,17 @@ def _programs(world: World, nets: Nets, shape: tuple[int, int, int], mixing: Mix
     def examine(models: Any, who: Any, state: Judged, data: Any, key: Key[Array, ""]) -> tuple[Any, Any, Any]:
         def part(number: Any) -> Any:
             for_images, for_models = jax.random.split(jax.random.fold_in(jax.random.fold_in(key, 1), number))
-            images = world.draw(data, for_images, LOOK_AT_ONCE)
+            images = world.draw(data, for_images, EXAMINE_AT_ONCE)
             examine_all = jax.vmap(examine_one, in_axes=(0, 0, None, 0))
             return examine_all(models, state, images, _keys(for_models, who))
 
-        parts = jax.lax.map(part, jnp.arange(1, 1 + HELD_OUT // LOOK_AT_ONCE))
+        parts = jax.lax.map(part, jnp.arange(1, 1 + HELD_OUT // EXAMINE_AT_ONCE))
         return jax.tree.map(lambda each: jnp.mean(each, axis=0), parts)
 
     quick = compiler_options("for seconds")
     return Programs(
-        jax.jit(begin, compiler_options=quick),
+        jax.jit(novices, compiler_options=compiler_options("once")),
+        jax.jit(ranges, compiler_options=quick),
         jax.jit(advance, donate_argnums=2, compiler_options=compiler_options()),
         jax.jit(examine, compiler_options=quick),
     )
