@@ -182,3 +182,12 @@ def test_a_training_machine_has_nothing_else(start: Callable) -> None:
     output = process.communicate(timeout=60)[0]
     assert output.startswith("[]\n")
     assert "No module named 'rich'" in output
+
+
+# Each takes a third of a second or more to import, and not every command needs it. (`scipy` itself is light.)
+HEAVY = ["matplotlib", "scipy.stats", "scipy.sparse", "scipy.io", "sklearn", "numba", "polars", "altair", "h5py", "PIL"]
+
+
+def test_the_command_line_starts_without_what_only_some_commands_need(start: Callable) -> None:
+    process = start("import sys, sober.cli\nprint([name for name in sys.argv[1:] if name in sys.modules])", *HEAVY)
+    assert process.communicate(timeout=60)[0] == "[]\n"

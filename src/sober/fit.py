@@ -38,6 +38,7 @@ from sober.files import read_json, replacing, writable_folder, write_json
 from sober.interop import onnx
 from sober.methods import find_method
 from sober.model import Model, latent_kl, load
+from sober.pictures import traversals
 from sober.selection import Ranking, find_criterion, rank
 from sober.store import Store
 from sober.train import Feed, Watcher, train
@@ -288,8 +289,6 @@ def _plain(hyper: Mapping[str, Any]) -> dict[str, Any]:
 
 def _write(folder: Path, family: Family, ranking: Ranking, seed: int) -> None:
     """The chosen model, and all that is said about it."""
-    from sober.pictures import traversals  # noqa: PLC0415 -- a second of matplotlib that `import sober` need not take
-
     best = ranking.best.run
     model = family.model(best)
     _, codes = next(iter(encode(family, [best])))

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 from jaxtyping import Float
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from sober.errors import RequestError, brief
 from sober.files import replacing
@@ -19,6 +16,10 @@ from sober.methods import METHODS
 from sober.model import Model, latent_kl
 from sober.types import Factor
 from sober.worlds import World
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 INFORMATIVE = 0.01  # nats: a latent whose KL from the prior is below this carries nothing (the UDR paper's threshold)
 STEPS = 9  # pictures along a traversal
@@ -95,6 +96,9 @@ def _height(rows: int) -> float:
 
 def _canvas(width: float, height: float, *, left: float) -> tuple[Figure, Axes]:
     """An empty page whose unit is one picture, with room for labels on the left and a title on top."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 -- a third of a second for those who draw
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
     right, top, bottom = 0.3, 0.75, 0.3  # inches
     size = (left + width * CELL + right, top + height * CELL + bottom)
     figure = Figure(figsize=size, dpi=150, facecolor=PAPER)

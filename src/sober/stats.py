@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.stats
+import scipy
 import threadpoolctl
 from jaxtyping import Float, Int, Num, Shaped
 from numpy.ma import MaskedArray

@@ -10,8 +10,8 @@ chance gives.
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from jaxtyping import Bool, Float
-from scipy.stats import chi2
 
 from sober.metrics.aggregate import alive, modularity_rows
 from sober.metrics.discrete import BINS, binned, discretised, has_continuous
@@ -47,7 +47,7 @@ def informative(codes: Codes, matrix: Float[np.ndarray, "D K"], bins: int) -> Bo
     used = np.array([len(np.unique(column)) for column in binned(codes.mean, bins).T])
     classes = np.array([factor.size for factor in codes.about])
     freedom = np.maximum((used[:, None] - 1) * (classes[None, :] - 1), 1)
-    return (matrix > chi2.isf(CHANCE, freedom) / (2 * len(codes.mean))).any(axis=1)
+    return (matrix > scipy.stats.chi2.isf(CHANCE, freedom) / (2 * len(codes.mean))).any(axis=1)
 
 
 modularity = Metric(

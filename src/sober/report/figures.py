@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import scipy.stats
+import scipy
 
 from sober.errors import RequestError, brief
 from sober.report import charts

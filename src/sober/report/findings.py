@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import scipy.stats
+import scipy
 
 from sober.errors import counted
 from sober.metrics.registry import METRICS

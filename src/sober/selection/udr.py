@@ -15,9 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
-import scipy.sparse
-import scipy.sparse.csgraph
-import scipy.stats
+import scipy
 from jaxtyping import Bool, Float, Int
 
 from sober.encode import Progress

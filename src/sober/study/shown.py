@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import rankdata
+import scipy
 
 from sober.encode import codes_path, encode
 from sober.family import Family
@@ -59,7 +59,7 @@ def _order(columns: Mapping[str, np.ma.MaskedArray]) -> list[int]:
     if not there:
         return list(range(len(next(iter(columns.values())))))
     sign = {name: -1.0 if CRITERIA[name].better == "higher" else 1.0 for name in there}
-    ranks = [rankdata(np.ma.filled(sign[name] * columns[name], np.inf)) for name in there]
+    ranks = [scipy.stats.rankdata(np.ma.filled(sign[name] * columns[name], np.inf)) for name in there]
     return np.argsort(np.mean(ranks, axis=0), kind="stable").tolist()
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import scipy
 from jaxtyping import UInt8
-from scipy.io import loadmat, whosmat
 
 from sober.types import Factor
 from sober.worlds.archives import reading, tar_bytes, tar_members
@@ -82,9 +82,10 @@ def _views(content: bytes, views: tuple[int, int]) -> UInt8[np.ndarray, "E A 64 
 
     shape = (SIDE, SIDE, 3, *views)
     # What it says it holds comes first: an array of objects, or one too large, is never read.
-    if ("im", shape, "uint8") not in whosmat(io.BytesIO(content)):
+    if ("im", shape, "uint8") not in scipy.io.whosmat(io.BytesIO(content)):
         raise ValueError(f"a car without uint8 pictures `im` of shape {shape}")
-    images = loadmat(io.BytesIO(content), variable_names=["im"])["im"].transpose(4, 3, 0, 1, 2)  # (E, A, H, W, 3)
+    images = scipy.io.loadmat(io.BytesIO(content), variable_names=["im"])["im"]
+    images = images.transpose(4, 3, 0, 1, 2)  # (E, A, H, W, 3)
     small = [
         Image.fromarray(image).resize((64, 64), Image.Resampling.LANCZOS) for image in images.reshape(-1, *shape[:3])
     ]
