@@ -19,6 +19,7 @@ from sober.types import Setting
 
 QUICK: dict[str, dict[str, Setting]] = {name: {"steps": 20} for name in ("pipe", "pipe_rec")}
 EVERY_CRITERION = sorted(CRITERIA)
+pytestmark = pytest.mark.usefixtures("lean_compiler")
 
 
 @pytest.fixture(scope="module")

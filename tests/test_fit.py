@@ -24,6 +24,7 @@ from sober.methods import METHODS
 from sober.train import Stopped
 
 QUICK: dict[str, Any] = {"steps": 60, "seeds": 2, "latents": 3, "method": ["beta_tcvae", "beta_vae"]}
+pytestmark = pytest.mark.usefixtures("lean_compiler")
 
 
 @pytest.fixture(scope="module")
