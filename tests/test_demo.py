@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from sober.cli import app
+from sober.errors import RequestError
 from sober.model import load
 from test_explorer import canvas, chromium, opened  # noqa: F401 (chromium is a fixture)
 
@@ -90,3 +93,22 @@ def test_the_models_that_are_shown_can_be_loaded(out: Path) -> None:
     assert shown
     for path in shown:
         assert load(out / "models" / path.name).run.identity == path.stem
+
+
+def test_traversals_of_a_study_are_those_of_the_models_its_report_shows(out: Path, tmp_path: Path) -> None:
+    shown = {path.stem for path in (out / "shown").iterdir()}
+    app(["traverse", str(out)], result_action="return_none")
+    first = Image.open(out / "traversals.png")
+    app(["traverse", str(out), "--runs", min(shown), "--out", str(tmp_path / "one.png")], result_action="return_none")
+    assert Image.open(tmp_path / "one.png").width < first.width
+    [other, *_] = {path.stem for path in (out / "models").iterdir()} - shown
+    with pytest.raises(RequestError, match="choose from"):
+        app(["traverse", str(out), "--runs", other], result_action="return_none")
+
+
+def test_a_study_that_has_not_come_far_has_no_traversals(out: Path, tmp_path: Path) -> None:
+    for names in (["study.json", "store.json"], ["scores.parquet"]):
+        for name in names:
+            shutil.copyfile(out / name, tmp_path / name)
+        with pytest.raises(RequestError, match="no models to show yet: run the study to its end"):
+            app(["traverse", str(tmp_path)], result_action="return_none")

@@ -40,7 +40,7 @@ from sober.console import (
 from sober.encode import codes_path, encode
 from sober.errors import RequestError, counted, listed
 from sober.family import Family, grid
-from sober.files import read_npz
+from sober.files import read_json, read_npz
 from sober.fit import CRITERIA as FIT_CRITERIA
 from sober.fit import METHODS as FIT_METHODS
 from sober.fit import MINUTES, fit
@@ -52,7 +52,7 @@ from sober.nets import NETS
 from sober.pictures import contact_sheet, traversals
 from sober.report.explorer import explore
 from sober.report.findings import findings
-from sober.report.report import report
+from sober.report.report import report, shown_runs
 from sober.selection import CRITERIA, rank
 from sober.selection.criterion import PICTURES, UNFIT
 from sober.store import Store
@@ -86,16 +86,17 @@ _OUT = Parameter(help="Folder for the family: new, or one to go on with.")
 
 @app.command(name="demo")
 def demo_command(*, out: Path = Path("demo")) -> None:
-    """Run a small study end to end: train, score, choose without labels, and write the report. Minutes on a CPU.
+    """Run a small study end to end: train, score, choose without labels, draw, and write the report. Minutes on a CPU.
 
     Example: `sober demo --out demo`
 
     Parameters
     ----------
     out
-        Folder for the models, the scores and the report.
+        Folder for the models, the scores, the picture and the report.
     """
     _study("demo", out)
+    traverse(out)
 
 
 @app.command
@@ -797,7 +798,7 @@ def json_text(value: Any) -> str:
 
 @app.command
 def traverse(
-    family_folder: Annotated[Path, _DIR],
+    folder: Annotated[Path, Parameter(name="DIR", help="A family's folder, or a study's.")],
     /,
     *,
     runs: str | None = None,
@@ -807,7 +808,7 @@ def traverse(
     """Draw what each latent of a model does, and its reconstructions, for several models in one picture.
 
     Latents that carry nothing are greyed. Without --runs it draws, for each setting, the seed whose training ended
-    lowest, four models at most.
+    lowest; of a study, the models that its report shows, the best first. Four models at most, of one world.
 
     Examples: `sober traverse runs/blocks` · `sober traverse runs/blocks --runs 3f2a,91c0 --out two.png`
 
@@ -820,11 +821,28 @@ def traverse(
     seed
         Of the pictures shown.
     """
-    family = Family.open(family_folder)
-    chosen = [_run_named(family, name) for name in runs.split(",")] if runs else _one_per_setting(family)[:4]
-    path = out or family_folder / "traversals.png"
+    of_study = (folder / "study.json").exists()
+    family = _shown(folder) if of_study else Family.open(folder)
+    if runs:
+        chosen = [_run_named(family, name) for name in runs.split(",")]
+    else:
+        chosen = (list(family.runs) if of_study else _one_per_setting(family))[:4]
+    path = out or folder / "traversals.png"
     traversals([family.model(run) for run in chosen], family.world, path, seed=seed)
     console.print(f"wrote [bold]{path}[/]")
+
+
+def _shown(folder: Path) -> Family:
+    """The models that a study's report shows, the best first, of the world of the first."""
+    store = Store.open(folder)
+    table = store.table()
+    shown = [] if table.is_empty() else shown_runs(store, as_runs(table))
+    if not shown:
+        raise RequestError(f"{folder} has no models to show yet: run the study to its end")
+    spec_of = {run: each["world"] for each in read_json(folder / "study.json")["cohorts"] for run in each["runs"]}
+    spec = spec_of[shown[0]]
+    paths = [folder / "models" / f"{run}.safetensors" for run in shown if spec_of.get(run) == spec]
+    return Family(folder, spec, tuple(load(path).run for path in paths))
 
 
 def parse_sweep(texts: Sequence[str], *, several: bool = True) -> dict[str, list[Setting]]:

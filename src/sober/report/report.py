@@ -46,7 +46,7 @@ def report(folder: Path | str, out: Path | None = None, figures: Path | None = N
     runs = as_runs(frame, pairs_of(store.folder))
     made, lacking = make(runs)
     drawings = drawable(runs, made)
-    chosen = _chosen(store, runs)
+    chosen = shown_runs(store, runs)
     settings = dict(zip(runs.labels("run"), runs.labels("setting"), strict=True))
     models = showcase_part(store, chosen, _scores(runs), settings) if chosen else None
     explorer = _explorer(store, chosen, settings)
@@ -142,7 +142,7 @@ def _study(folder: Path) -> Mapping[str, Any]:
     return study
 
 
-def _chosen(store: Store, runs: Runs) -> list[str]:
+def shown_runs(store: Store, runs: Runs) -> list[str]:
     """The runs that the store has something to show of, the best by the leading number first."""
     shown = {path.stem for path in (store.folder / "shown").glob("*.safetensors")}
     name = leading(runs)
