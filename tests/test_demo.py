@@ -112,3 +112,6 @@ def test_a_study_that_has_not_come_far_has_no_traversals(out: Path, tmp_path: Pa
             shutil.copyfile(out / name, tmp_path / name)
         with pytest.raises(RequestError, match="no models to show yet: run the study to its end"):
             app(["traverse", str(tmp_path)], result_action="return_none")
+    (tmp_path / "study.json").write_text("{}")
+    with pytest.raises(RequestError, match=r"study.json does not say which models are of which world"):
+        app(["traverse", str(tmp_path)], result_action="return_none")

@@ -184,7 +184,7 @@ def test_a_training_machine_has_nothing_else(start: Callable) -> None:
     assert "No module named 'rich'" in output
 
 
-# Each takes a third of a second or more to import, and not every command needs it. (`scipy` itself is light.)
+# Not every command needs these, and most take a third of a second to import or more. (`scipy` itself is light.)
 HEAVY = ["matplotlib", "scipy.stats", "scipy.sparse", "scipy.io", "sklearn", "numba", "polars", "altair", "h5py", "PIL"]
 
 

@@ -834,15 +834,18 @@ def traverse(
 
 def _shown(folder: Path) -> Family:
     """The models that a study's report shows, the best first, of the world of the first."""
-    store = Store.open(folder)
+    store, study = Store.open(folder), read_json(folder / "study.json")
+    if not isinstance(study, dict) or "cohorts" not in study:
+        raise RequestError(
+            f"{folder / 'study.json'} does not say which models are of which world: give a family's folder"
+        )
+    spec_of = {run: each["world"] for each in study["cohorts"] for run in each["runs"]}
     table = store.table()
-    shown = [] if table.is_empty() else shown_runs(store, as_runs(table))
+    shown = [] if table.is_empty() else [run for run in shown_runs(store, as_runs(table)) if run in spec_of]
     if not shown:
         raise RequestError(f"{folder} has no models to show yet: run the study to its end")
-    spec_of = {run: each["world"] for each in read_json(folder / "study.json")["cohorts"] for run in each["runs"]}
-    spec = spec_of[shown[0]]
-    paths = [folder / "models" / f"{run}.safetensors" for run in shown if spec_of.get(run) == spec]
-    return Family(folder, spec, tuple(load(path).run for path in paths))
+    paths = [folder / "models" / f"{run}.safetensors" for run in shown if spec_of[run] == spec_of[shown[0]]]
+    return Family(folder, spec_of[shown[0]], tuple(load(path).run for path in paths))
 
 
 def parse_sweep(texts: Sequence[str], *, several: bool = True) -> dict[str, list[Setting]]:
