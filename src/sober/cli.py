@@ -40,7 +40,7 @@ from sober.console import (
 from sober.encode import codes_path, encode
 from sober.errors import RequestError, counted, listed
 from sober.family import Family, grid
-from sober.files import read_json, read_npz
+from sober.files import read_npz
 from sober.fit import CRITERIA as FIT_CRITERIA
 from sober.fit import METHODS as FIT_METHODS
 from sober.fit import MINUTES, fit
@@ -52,7 +52,7 @@ from sober.nets import NETS
 from sober.pictures import contact_sheet, traversals
 from sober.report.explorer import explore
 from sober.report.findings import findings
-from sober.report.report import report, shown_runs
+from sober.report.report import report
 from sober.selection import CRITERIA, rank
 from sober.selection.criterion import PICTURES, UNFIT
 from sober.store import Store
@@ -60,6 +60,7 @@ from sober.study import find_study, plan, shipped, status
 from sober.study import run as run_study
 from sober.study.plan import TOGETHER
 from sober.study.run import Engine
+from sober.study.shown import shown_family
 from sober.study.study import hours
 from sober.tables import as_runs, pairs_of
 from sober.tables import make as make_tables
@@ -822,7 +823,7 @@ def traverse(
         Of the pictures shown.
     """
     of_study = (folder / "study.json").exists()
-    family = _shown(folder) if of_study else Family.open(folder)
+    family = shown_family(folder) if of_study else Family.open(folder)
     if runs:
         chosen = [_run_named(family, name) for name in runs.split(",")]
     else:
@@ -830,22 +831,6 @@ def traverse(
     path = out or folder / "traversals.png"
     traversals([family.model(run) for run in chosen], family.world, path, seed=seed)
     console.print(f"wrote [bold]{path}[/]")
-
-
-def _shown(folder: Path) -> Family:
-    """The models that a study's report shows, the best first, of the world of the first."""
-    store, study = Store.open(folder), read_json(folder / "study.json")
-    if not isinstance(study, dict) or "cohorts" not in study:
-        raise RequestError(
-            f"{folder / 'study.json'} does not say which models are of which world: give a family's folder"
-        )
-    spec_of = {run: each["world"] for each in study["cohorts"] for run in each["runs"]}
-    table = store.table()
-    shown = [] if table.is_empty() else [run for run in shown_runs(store, as_runs(table)) if run in spec_of]
-    if not shown:
-        raise RequestError(f"{folder} has no models to show yet: run the study to its end")
-    paths = [folder / "models" / f"{run}.safetensors" for run in shown if spec_of[run] == spec_of[shown[0]]]
-    return Family(folder, spec_of[shown[0]], tuple(load(path).run for path in paths))
 
 
 def parse_sweep(texts: Sequence[str], *, several: bool = True) -> dict[str, list[Setting]]:

@@ -39,7 +39,7 @@ from sober.worlds import World
 BATCH = 64
 LOOK = 4096  # pictures that tell a latent's range
 LOOK_AT_ONCE = 256
-EXAMINE_AT_ONCE = 128
+EXAMINE_AT_ONCE = LOOK_AT_ONCE // 2  # of each kind: both are decoded together
 HELD_OUT = 10_240  # pictures of each kind that accuracy is measured on
 IGNORES = 0.01  # of the pictures' variance: a decoder whose pictures vary less hardly looks at its codes
 BYTES_EACH = 2**28  # that a discriminator in training takes, rather too much than too little

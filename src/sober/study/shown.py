@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
 
 from sober.encode import codes_path, encode
+from sober.errors import RequestError
 from sober.family import Family
+from sober.files import read_json
+from sober.model import load
+from sober.report.report import shown_runs
 from sober.report.showcase import keep_showcase, shown_path
 from sober.selection import CRITERIA
 from sober.store import Store
@@ -34,6 +39,22 @@ def show(store: Store, plan: Plan) -> list[str]:
         if not shown_path(store.folder, identity).exists():
             _keep(store, spec, plan.runs[identity], plan.study.pictures)
     return list(chosen)
+
+
+def shown_family(folder: Path) -> Family:
+    """The models that a study's report shows, the best first, those of the world of the first."""
+    store, study = Store.open(folder), read_json(folder / "study.json")
+    if not isinstance(study, dict) or "cohorts" not in study:
+        raise RequestError(
+            f"{folder / 'study.json'} does not say which models are of which world: give a family's folder"
+        )
+    spec_of = {run: each["world"] for each in study["cohorts"] for run in each["runs"]}
+    table = store.table()
+    shown = [] if table.is_empty() else [run for run in shown_runs(store, as_runs(table)) if run in spec_of]
+    if not shown:
+        raise RequestError(f"{folder} has no models to show yet: run the study to its end")
+    paths = [folder / "models" / f"{run}.safetensors" for run in shown if spec_of[run] == spec_of[shown[0]]]
+    return Family(folder, spec_of[shown[0]], tuple(load(path).run for path in paths))
 
 
 def chosen_models(table: pl.DataFrame, plan: Plan) -> dict[str, str]:
