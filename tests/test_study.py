@@ -154,6 +154,7 @@ def test_a_scale_says_what_it_shrinks_and_keeps_schedules_in_proportion() -> Non
         "s",
         "s",
         [Product(["blocks"], {"annealed_vae": "sober_look", "dava": {}}, seeds=50, steps=300_000)],
+        criteria={"udr": {}, "pipe": {"rate": 1e-3}, "pipe_rec": {"steps": 2_000}},
         scales={"small": Scale(seeds=2, steps=3_000, strengths=3)},
     )
     small = study.scaled("small")
@@ -161,6 +162,8 @@ def test_a_scale_says_what_it_shrinks_and_keeps_schedules_in_proportion() -> Non
     assert "seeds 50 → 2" in said
     assert "steps 300,000 → 3,000" in said
     assert "strengths 6 → 3" in said
+    assert "pipe steps 10,000 → 3,000" in said
+    assert small.criteria == {"udr": {}, "pipe": {"rate": 1e-3, "steps": 3_000}, "pipe_rec": {"steps": 2_000}}
     runs = plan(small).runs.values()
     assert {r.hyper["iteration_threshold"] for r in runs if r.method == "annealed_vae"} == {1_000.0}
     assert {r.hyper["c_max"] for r in runs if r.method == "annealed_vae"} == {5.0, 25.0, 100.0}

@@ -100,9 +100,12 @@ class Study:
             before = {spec for product in self.products for spec in product.worlds}
             after = {spec for product in products for spec in product.worlds}
             words.append(f"worlds {len(before)} → {len(after)}")
-        kept = [product for product in products if product.worlds]
         return dataclasses.replace(
-            self, products=kept, pictures=to.pictures or self.pictures, scale=", ".join(dict.fromkeys(words))
+            self,
+            products=[product for product in products if product.worlds],
+            criteria={name: _shrunk_criterion(name, changes, to, words) for name, changes in self.criteria.items()},
+            pictures=to.pictures or self.pictures,
+            scale=", ".join(dict.fromkeys(words)),
         )
 
     def worlds(self) -> list[str]:
@@ -147,6 +150,15 @@ def _shrunk_sweep(method: str, sweep: Sweep, strengths: int | None, shorter: flo
             values[hyper.name] = [min(max(value, hyper.low), hyper.high) for value in moved]
             words.append(f"{hyper.name} in proportion")
     return values
+
+
+def _shrunk_criterion(name: str, changes: Mapping[str, Setting], to: Scale, words: list[str]) -> Mapping[str, Setting]:
+    """A criterion that trains, as PIPE does, takes no more steps than the models that it judges."""
+    before = {**find_criterion(name).settings, **changes}.get("steps")
+    if to.steps is None or not isinstance(before, int) or before <= to.steps:
+        return changes
+    words.append(f"{name} steps {before:,} → {to.steps:,}")
+    return {**changes, "steps": to.steps}
 
 
 def _two_digits(value: float) -> float:
