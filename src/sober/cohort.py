@@ -159,6 +159,11 @@ class Program:
         state, terms = self.method.update(setup, in_training(state, True), draw, key, step, hyper)
         return in_training(state, False), terms
 
+    @functools.cached_property
+    def _step_of_one(self) -> Any:
+        """`_update_one`, traced once, whoever asks: to know what it is like, and for each number of models."""
+        return jax.jit(self._update_one, inline=True)
+
     def _init(self, inputs: Inputs, data: Any) -> Carry:
         state = jax.lax.map(self._init_one, inputs)  # side by side they would take twice as long to compile
         models = len(inputs.entropy)
@@ -173,8 +178,8 @@ class Program:
 
     def _updates(self, state: State, inputs: Inputs, step: Array, data: Any) -> tuple[State, Terms]:
         if self._in_turn(state, inputs, data):
-            return jax.lax.map(lambda each: self._update_one(each[0], each[1], step, data), (state, inputs))
-        return jax.vmap(self._update_one, in_axes=(0, 0, None, None))(state, inputs, step, data)
+            return jax.lax.map(lambda each: self._step_of_one(each[0], each[1], step, data), (state, inputs))
+        return jax.vmap(self._step_of_one, in_axes=(0, 0, None, None))(state, inputs, step, data)
 
     def _in_turn(self, state: State, inputs: Inputs, data: Any) -> bool:
         """Whether models take a step one after the other, still inside the one compiled program.
@@ -185,12 +190,10 @@ class Program:
         return jax.default_backend() == "cpu" and self._looked_at(state, inputs, data).written > IN_TURN_ABOVE
 
     def _looked_at(self, state: State, inputs: Inputs, data: Any) -> Step:
-        """What one model's step is like, whatever the models' number: traced once, which takes a second or so."""
-        if (known := vars(self).get("_step_of_one")) is None:
-            one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), (state, inputs))
-            traced, (_, terms) = jax.make_jaxpr(self._update_one, return_shape=True)(*one, jnp.int32(0), data)
-            known = vars(self)["_step_of_one"] = Step(_written(traced.jaxpr), terms)
-        return known
+        """What one model's step is like, whatever the models' number."""
+        one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), (state, inputs))
+        traced = self._step_of_one.trace(*one, jnp.int32(0), data)
+        return Step(_written(traced.jaxpr.jaxpr), traced.out_info[1])
 
     def _step(self, carry: Carry, data: Any, inputs: Inputs) -> Carry:
         state, terms = self._updates(carry.state, inputs, carry.step, data)
