@@ -55,6 +55,33 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
+# Files that take half a minute or more come first: what is begun last should not keep the others waiting.
+LONG = ["every_method", "study", "demo", "golden", "train", "fit", "cli", "every_criterion", "site"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    place = {f"test_{name}.py": at for at, name in enumerate(LONG)}
+    items.sort(key=lambda item: place.get(item.path.name, len(LONG)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests of a file go to one worker, which then trains and compiles what they share once.
+
+    But those of all methods, and of all representations with independent numbers, would keep it busy for too long: they
+    go by method and by representation.
+    """
+    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file, _, test = nodeid.partition("::")
+            parted = file.endswith(("test_every_method.py", "test_golden.py"))
+            return f"{file}[{test.partition('[')[2]}" if parted else file
+
+    return ByFile(config, log)
+
+
 def pytest_collection_finish() -> None:
     """What is there now stays: looking for garbage in it again and again would take one second in forty."""
     gc.collect()

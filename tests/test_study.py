@@ -260,7 +260,7 @@ def test_more_metrics_score_models_that_are_there(small: Callable[..., Path], do
 # is the same moment of the work, however busy the machine is.
 KILLED = """
 import os, random, shutil, signal, sys
-import numba, polars, sober.study, sober.study.shown  # all that a study imports
+import numba, polars, scipy.sparse.csgraph, scipy.stats, sober.study, sober.study.shown  # all that a study imports
 file, out, rng = sys.argv[1], sys.argv[2], random.Random(int(sys.argv[3]))
 
 def work(seconds=0.0):
@@ -305,11 +305,12 @@ sober.study.run(sys.argv[1], sys.argv[2], together=2)
 def test_two_processes_share_the_work(
     small: Callable[..., Path], tmp_path: Path, undisturbed: pl.DataFrame, start: Callable[..., Any]
 ) -> None:
-    process = start(SHARING, small(), tmp_path / "out")
+    file = small()
+    process = start(SHARING, file, tmp_path / "out")
     assert process.stdout.readline() == "ready\n"
     process.stdin.write("\n")
     process.stdin.flush()
-    run(small(), tmp_path / "out", together=2)
+    run(file, tmp_path / "out", together=2)
     said, _ = process.communicate(timeout=300)
     assert process.returncode == 0, said
     ours = table(tmp_path / "out")
