@@ -18,6 +18,7 @@ from polars.testing import assert_frame_equal
 from families import StopAt
 from sober.console import bar
 from sober.errors import RequestError
+from sober.methods import METHODS
 from sober.store import Store
 from sober.study import Plan, Product, Scale, Study, find_study, plan, run, shipped, status
 from sober.study.work import Work
@@ -351,8 +352,9 @@ METHODS["mine"] = dataclasses.replace(
 
 
 def test_a_method_of_ones_own_needs_no_change_and_its_failure_stops_nothing(
-    small: Callable[..., Path], tmp_path: Path
+    small: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setitem(METHODS, "mine", METHODS["vae"])  # so that what the file puts there is gone afterwards
     path = small(**{'"vae": {}': '"mine": {"how": ["well", "badly"]}'})
     path.write_text(BROKEN + path.read_text())
     store, failed = run(path, tmp_path / "out")
