@@ -18,8 +18,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PAINTING = ROOT.parent / "shared" / "data" / "the_scream.jpg"  # what scream_dsprites shows, of the shared test data
 
-# Most of the time of these tests is the compiler's. What one test, worker or process has compiled serves the others;
-# set before JAX is imported, and in the environment so that processes which tests start have it too.
+# Two fifths of the time of these tests go into compiling. What one test, worker or process has compiled serves the
+# others; set before JAX is imported, and in the environment so that processes which tests start have it too.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".pytest_cache" / "compiled"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
@@ -55,7 +55,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
-# Files that take half a minute or more come first: what is begun last should not keep the others waiting.
+# Files that take long come first, and stay there by `--no-loadscope-reorder` in pyproject.toml: what is begun last
+# should not keep the others waiting.
 LONG = ["every_method", "study", "demo", "golden", "train", "fit", "cli", "every_criterion", "site"]
 
 

@@ -58,7 +58,7 @@ class Scale:
     """How a study is shrunk. What is None stays."""
 
     seeds: int | None = None
-    steps: int | None = None
+    steps: int | None = None  # of models, and at most so many of a criterion that trains
     worlds: Sequence[str] | None = None
     strengths: int | None = None  # of each sweep, spread over its values
     learning_rate: float | None = None  # fewer steps may be larger ones
