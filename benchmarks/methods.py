@@ -18,9 +18,9 @@ from statistics import median
 
 import jax
 
-from sober.cohort import Program, signature
-from sober.family import grid
 from sober.methods import METHODS
+from sober.models.family import grid
+from sober.training.cohort import Program, signature
 from sober.types import Run
 from sober.worlds import World, world
 

@@ -24,8 +24,8 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import LinearSVC
 
 import sober
+from sober.estimators.linear import one_vs_rest
 from sober.metrics import METRICS, as_codes, score_many
-from sober.metrics.linear import one_vs_rest
 from sober.metrics.matrices import predictability_between
 from sober.metrics.rows import split
 from sober.types import Codes, Setting

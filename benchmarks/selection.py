@@ -23,11 +23,11 @@ import jax
 import numpy as np
 from scipy.stats import rankdata
 
-from sober.family import Family, grid
+from sober.criteria import CRITERIA, Evidence
+from sober.criteria.criterion import UNFIT
 from sober.metrics import score
-from sober.selection import CRITERIA, Evidence
-from sober.selection.criterion import UNFIT
-from sober.train import train
+from sober.models.family import Family, grid
+from sober.training.train import train
 from sober.types import Adam, Codes, Run, Setting
 from sober.worlds import world
 

@@ -18,9 +18,9 @@ from collections.abc import Callable
 import numpy as np
 import polars
 
-import sober.store
+import sober.results.store
 from sober.methods import METHODS
-from sober.store import Store
+from sober.results.store import Store
 from sober.types import Run, Score
 
 METRICS = 40  # scores of one run
@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--parts", type=int, default=100, help="chunks of 1,000 scores that are not compacted")
     parser.add_argument("--rounds", type=int, default=3, help="of which the best is shown")
     chosen = parser.parse_args()
-    sober.store.PARTS = 2 * chosen.parts + chosen.rows  # compact only where this script says so
+    sober.results.store.PARTS = 2 * chosen.parts + chosen.rows  # compact only where this script says so
     with tempfile.TemporaryDirectory() as folder:
         store = Store.create(folder)
         load = os.getloadavg()[0]

@@ -22,9 +22,9 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from sober.cohort import Program, signature
 from sober.device import free_memory
-from sober.family import grid
+from sober.models.family import grid
+from sober.training.cohort import Program, signature
 from sober.types import Factor
 from sober.worlds import Grid, World
 from sober.worlds import world as open_world

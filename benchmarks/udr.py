@@ -21,8 +21,8 @@ import numpy as np
 import threadpoolctl
 from sklearn.linear_model import LassoCV, MultiTaskLassoCV
 
-from sober.selection.lasso import Columns, regressions
-from sober.selection.udr import all_to_all, udr
+from sober.criteria.udr import all_to_all, udr
+from sober.estimators.lasso import Columns, regressions
 from sober.types import Codes
 
 

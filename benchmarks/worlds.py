@@ -24,9 +24,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int
 
-from sober.cohort import Program, signature
-from sober.family import grid
-from sober.train import Feed
+from sober.models.family import grid
+from sober.training.cohort import Program, signature
+from sober.training.train import Feed
 from sober.worlds import World, world
 from sober.worlds.stored import Stored
 from sober.worlds.world import Labels

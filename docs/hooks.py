@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sober.criteria import CRITERIA
+from sober.criteria.criterion import Criterion
 from sober.methods import METHODS
 from sober.methods.method import Method
 from sober.metrics import METRICS
 from sober.metrics.metric import Metric
-from sober.selection import CRITERIA
-from sober.selection.criterion import Criterion
-from sober.study import Scale, find_study, shipped
 from sober.types import Setting, written
+from sober.workflows import Scale, find_study, shipped
 from sober.worlds import WORLDS, World
 
 if TYPE_CHECKING:

@@ -20,10 +20,10 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from scipy.stats import norm, ortho_group, uniform
 
+from sober.criteria.model_centrality import model_centrality
+from sober.criteria.udr import udr
 from sober.metrics import score
-from sober.model import latent_kl
-from sober.selection.model_centrality import model_centrality
-from sober.selection.udr import udr
+from sober.models.model import latent_kl
 from sober.types import Codes
 from sober.worlds import world
 

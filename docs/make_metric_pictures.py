@@ -22,9 +22,9 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from sober.estimators.discrete import BINS, binned
 from sober.metrics import METRICS, Scores, as_codes, score
 from sober.metrics.aggregate import merges
-from sober.metrics.discrete import BINS, binned
 from sober.metrics.explicitness import class_areas
 from sober.metrics.interventions import differences, draw_pairs
 from sober.metrics.rows import TEST, TRAIN, split

@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image, ImageDraw
 
-from sober.worlds.frame import Frame
+from sober.worlds.pictures.frame import Frame
 
 HERE = Path(__file__).parent
 PAPER, INK = "#e6e7eb", "#1b1b1f"

@@ -5,7 +5,7 @@ and two factors of 3D Faces sampled in the configurations A to D (Figure 5).
 """
 
 from sober import Adam
-from sober.study import Product, Scale, Study
+from sober.workflows import Product, Scale, Study
 
 BETAS = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0]
 BIASED = [f"faces3d | keep lighting=5 | joint azimuth elevation {configuration}" for configuration in "ABCD"]

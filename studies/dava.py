@@ -3,7 +3,7 @@
 Five methods at the strengths of Table 7, five seeds, eight data sets; batches of 128, 150,000 steps (Table 5).
 """
 
-from sober.study import Product, Scale, Study
+from sober.workflows import Product, Scale, Study
 
 METHODS = ["beta_tcvae", "factor_vae", "annealed_vae", "control_vae", "dava"]
 

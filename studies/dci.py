@@ -4,7 +4,7 @@ PCA, VAE, β-VAE and InfoGAN with ResNets and ten codes on 200,000 pictures of a
 3 to 5. Each with lassos and with random forests (`--preset`: the metric's own paper).
 """
 
-from sober.study import Product, Scale, Study
+from sober.workflows import Product, Scale, Study
 
 study = Study(
     name="dci",

@@ -1,7 +1,7 @@
 """The demonstration: three methods at three strengths with three seeds on a small world, in minutes on a CPU."""
 
 from sober import Adam
-from sober.study import Product, Scale, Study
+from sober.workflows import Product, Scale, Study
 
 study = Study(
     name="demo",

@@ -114,10 +114,11 @@ def lean_compiler() -> Iterator[None]:
 @contextlib.contextmanager
 def _compiling(options: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Iterator[None]:
     """Compiles what runs for long with other options, and forgets what was compiled with them."""
-    from sober import cohort, device  # noqa: PLC0415
-    from sober.encode import _forward as encodings  # noqa: PLC0415
-    from sober.selection.elbo import _forward as bounds  # noqa: PLC0415
-    from sober.selection.pipe import _programs as judges  # noqa: PLC0415
+    from sober import device  # noqa: PLC0415
+    from sober.criteria.elbo import _forward as bounds  # noqa: PLC0415
+    from sober.criteria.pipe import _programs as judges  # noqa: PLC0415
+    from sober.models.encode import _forward as encodings  # noqa: PLC0415
+    from sober.training import cohort  # noqa: PLC0415
 
     compiled = (device.compiler_options, cohort._program, encodings, bounds, judges)
     with pytest.MonkeyPatch.context() as patch:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from sober.family import Family, grid
 from sober.methods import METHODS
-from sober.train import Progress, Stopped, train
+from sober.models.family import Family, grid
+from sober.training.train import Progress, Stopped, train
 from sober.types import Adam, Run
 from sober.worlds import world
 
@@ -52,7 +52,7 @@ def interrupted(runs: list[Run], out: Path, *steps: int, **settings: Any) -> Fam
 
 
 def weights(family: Family, run: Run) -> dict[str, np.ndarray]:
-    from sober.trees import named_arrays  # noqa: PLC0415
+    from sober.models.trees import named_arrays  # noqa: PLC0415
 
     return named_arrays(family.model(run).autoencoder, "model")
 

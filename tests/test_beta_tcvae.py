@@ -24,7 +24,7 @@ from families import BLOCKS, assert_same_model, interrupted, small_runs
 from sober.errors import RequestError
 from sober.methods.beta_tcvae import Flow, decomposition, log_weights, new_flow
 from sober.methods.method import kl_per_latent
-from sober.train import train
+from sober.training.train import train
 from sober.types import Adam
 
 pytestmark = pytest.mark.usefixtures("quick_compiler")

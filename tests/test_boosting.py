@@ -7,8 +7,8 @@ import pytest
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
 from sober.errors import RequestError
-from sober.metrics import boosting
-from sober.metrics.boosting import boosted
+from sober.estimators import boosting
+from sober.estimators.boosting import boosted
 
 SKLEARN = {"i": GradientBoostingClassifier, "f": GradientBoostingRegressor}
 

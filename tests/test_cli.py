@@ -14,12 +14,12 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from sober.cli import app, main, parse_sweep
-from sober.console import bar
+from sober.cli.console import bar
+from sober.cli.main import app, main, parse_sweep
 from sober.errors import RequestError
-from sober.family import Family
 from sober.metrics import METRICS
-from sober.train import Progress
+from sober.models.family import Family
+from sober.training.train import Progress
 
 pytestmark = pytest.mark.usefixtures("quick_compiler")
 
@@ -138,7 +138,7 @@ def test_help_has_an_example(capsys, command):
 def test_a_study_from_plan_to_tables(tmp_path, capsys):
     file, out = tmp_path / "mine.py", tmp_path / "out"
     file.write_text(
-        "from sober import Adam\nfrom sober.study import Product, Study\n"
+        "from sober import Adam\nfrom sober.workflows import Product, Study\n"
         "methods = {'beta_vae': {'beta': [1.0, 4.0]}, 'vae': {}}\n"
         "product = Product(['blocks'], methods, seeds=2, steps=20, latents=3, batch=16, optimiser=Adam(1e-3))\n"
         "asked = {'metrics': ['mig', 'sap'], 'criteria': {'udr': {}}, 'pictures': 600}\n"
@@ -265,8 +265,8 @@ def test_a_sweep_reads_numbers_words_and_truths():
 def test_uninformative_latents_are_greyed(tmp_path):
     """A latent whose code never leaves the prior is drawn without contrast."""
     from families import BLOCKS, small_runs  # noqa: PLC0415
-    from sober.pictures import traversals  # noqa: PLC0415
-    from sober.train import train  # noqa: PLC0415
+    from sober.report.pictures import traversals  # noqa: PLC0415
+    from sober.training.train import train  # noqa: PLC0415
 
     [crushed] = small_runs(sweep={"beta": 1e4}, seeds=1, steps=300)
     family = train([crushed], BLOCKS, tmp_path / "family")

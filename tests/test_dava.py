@@ -13,7 +13,6 @@ import optax
 import pytest
 
 from families import BLOCKS, small_runs
-from sober.cohort import Inputs, Program, signature
 from sober.methods import METHODS
 from sober.methods.dava import (
     Parts,
@@ -28,6 +27,7 @@ from sober.methods.dava import (
 from sober.methods.factor_vae import permuted
 from sober.methods.method import Setup, State, Terms, elbo_terms, sample
 from sober.nets import NETS
+from sober.training.cohort import Inputs, Program, signature
 
 pytestmark = pytest.mark.usefixtures("quick_compiler")
 

@@ -12,7 +12,7 @@ from PIL import Image
 
 from sober.cli import app
 from sober.errors import RequestError
-from sober.model import load
+from sober.models.model import load
 from test_explorer import canvas, chromium, opened  # noqa: F401 (chromium is a fixture)
 
 WIDTHS = [360, 1440, 3840]

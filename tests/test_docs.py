@@ -7,9 +7,9 @@ import re
 import pytest
 
 from conftest import ROOT
+from sober.criteria import CRITERIA
 from sober.methods import METHODS
 from sober.nets import NETS
-from sober.selection import CRITERIA
 from sober.worlds import WORLDS
 from sober.worlds.stored import Stored
 

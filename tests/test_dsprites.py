@@ -18,8 +18,9 @@ import numpy as np
 import pytest
 
 from sober.errors import RequestError
-from sober.worlds import dsprites, world
-from sober.worlds.dsprites import DSprites
+from sober.worlds import world
+from sober.worlds.drawn import dsprites
+from sober.worlds.drawn.dsprites import DSprites
 
 SHA256 = "4bf32c097708f86b61a5016dedf3409c31356ee9d0c6dba061dd975fe344b1d5"
 
@@ -27,7 +28,7 @@ FEW = """
 import os, resource, signal, sys
 import numpy as np
 import sober.files
-from sober.worlds import dsprites
+from sober.worlds.drawn import dsprites
 dsprites.render_all = lambda: np.arange(1000 * 64, dtype=np.uint64).reshape(1000, 64)
 """
 
@@ -39,7 +40,7 @@ print(int(dsprites.DSprites().make_data().view("<u8").sum()))
 """
 
 KILLED_BEFORE_RENAMING = """
-sober.files.os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+sober.files.whole.os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 dsprites.DSprites().make_data()
 """
 

@@ -9,12 +9,12 @@ import pytest
 from rich.console import Console
 
 from families import BLOCKS, small_runs
-from sober.console import models_table
-from sober.encode import codes_path, encode, read_codes
+from sober.cli.console import models_table
 from sober.errors import RequestError
-from sober.family import Family
-from sober.pictures import traversals
-from sober.train import train
+from sober.models.encode import codes_path, encode, read_codes
+from sober.models.family import Family
+from sober.report.pictures import traversals
+from sober.training.train import train
 from sober.types import Adam
 
 pytestmark = pytest.mark.usefixtures("quick_compiler")

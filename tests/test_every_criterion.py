@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from families import BLOCKS, small_runs
+from sober.criteria import CRITERIA, Evidence, find_criterion, rank
+from sober.criteria.elbo import terms_of
 from sober.errors import RequestError
-from sober.family import Family
 from sober.metrics import score
-from sober.model import latent_kl
-from sober.selection import CRITERIA, Evidence, find_criterion, rank
-from sober.selection.elbo import terms_of
-from sober.train import train
+from sober.models.family import Family
+from sober.models.model import latent_kl
+from sober.training.train import train
 from sober.types import Setting
 
 QUICK: dict[str, dict[str, Setting]] = {name: {"steps": 20} for name in ("pipe", "pipe_rec")}

@@ -10,8 +10,8 @@ from sober import device
 from sober.device import FAST_ON_CPU
 from sober.errors import RequestError
 from sober.methods import METHODS
-from sober.model import load
-from sober.train import train
+from sober.models.model import load
+from sober.training.train import train
 from sober.types import Adam
 
 pytestmark = [pytest.mark.parametrize("method", EVERY_METHOD), pytest.mark.usefixtures("lean_compiler")]

@@ -17,7 +17,8 @@ from scipy.stats import chisquare
 
 from conftest import PAINTING
 from sober.errors import RequestError
-from sober.worlds import WORLDS, Grid, World, heads, teapots, world
+from sober.worlds import WORLDS, Grid, World, world
+from sober.worlds.drawn import heads, teapots
 from sober.worlds.stored import Stored
 
 # Worlds that lie in files are tested where those files are made.

@@ -19,7 +19,7 @@ import pytest
 
 from sober.errors import RequestError
 from sober.interop.graph import Graph, decoder_graph, encoder_graph
-from sober.model import Model, latent_kl
+from sober.models.model import Model, latent_kl
 from sober.nets import NETS
 from sober.report import explorer
 from sober.report.explorer import HtmlPart, Start, explore, explorer_part, page

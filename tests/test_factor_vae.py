@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from families import BLOCKS, small_runs
-from sober.cohort import Program, signature
 from sober.errors import RequestError
 from sober.methods import METHODS
 from sober.methods.factor_vae import (
@@ -24,6 +23,7 @@ from sober.methods.factor_vae import (
 )
 from sober.methods.method import State, Terms
 from sober.nets.discriminators import CodeDiscriminator
+from sober.training.cohort import Program, signature
 
 pytestmark = pytest.mark.usefixtures("quick_compiler")
 

@@ -19,9 +19,9 @@ import sober
 from families import BLOCKS, StopAt
 from sober.cli import app
 from sober.errors import RequestError
-from sober.fit import MOST_SEEDS, SCALES, SEEDS, Fit, fit, plan, strengths, write_codes
 from sober.methods import METHODS
-from sober.train import Stopped
+from sober.training.train import Stopped
+from sober.workflows.fit import MOST_SEEDS, SCALES, SEEDS, Fit, fit, plan, strengths, write_codes
 
 QUICK: dict[str, Any] = {"steps": 60, "seeds": 2, "latents": 3, "method": ["beta_tcvae", "beta_vae"]}
 pytestmark = pytest.mark.usefixtures("lean_compiler")

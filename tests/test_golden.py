@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 from golden import Golden
+from sober.estimators.linear import multinomial
+from sober.estimators.scaling import standardised
 from sober.metrics import METRICS, Measured, score
 from sober.metrics.aggregate import completeness_columns, disentanglement_rows, gap, shares
 from sober.metrics.explicitness import class_areas
 from sober.metrics.factor_vae import majority, overall_variances, votes
 from sober.metrics.interventions import Drawn, differences
-from sober.metrics.linear import multinomial
 from sober.metrics.matrices import mutual_information, predictability_between, r_squared
 from sober.metrics.predictors import by_boosting, evaluate
-from sober.metrics.scaling import standardised
 from sober.types import Setting
 
 NAMES = [

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from sober.worlds import heads
-from sober.worlds.heads import AZIMUTHS, BUMPS, ELEVATIONS, PEOPLE, Heads, head
-from sober.worlds.mesh import draw
+from sober.worlds.drawn import heads
+from sober.worlds.drawn.heads import AZIMUTHS, BUMPS, ELEVATIONS, PEOPLE, Heads, head
+from sober.worlds.drawn.mesh import draw
 
 FEW = 4
 

@@ -16,24 +16,19 @@ SOURCE = Path(sober.__file__).parent
 ORDER = [
     ("errors",),
     ("types",),
-    ("files", "trees"),
+    ("files",),
     ("device",),
     ("worlds", "nets"),
     ("methods",),
-    ("model",),
-    ("interop",),
-    ("family",),
-    ("cohort",),
-    ("train",),
-    ("encode",),
+    ("models",),
+    ("training",),
+    ("estimators",),
     ("metrics",),
-    ("selection", "tasks"),
-    ("store",),
-    ("stats",),
-    ("tables",),
-    ("pictures", "report"),
-    ("study", "fit", "tune"),
-    ("console",),
+    ("criteria", "tasks"),
+    ("results",),
+    ("interop",),
+    ("report",),
+    ("workflows",),
     ("cli",),
 ]
 LINE = {part: line for line, parts in enumerate(ORDER) for part in parts}
@@ -134,7 +129,7 @@ def test_imports_follow_the_flow() -> None:
 @pytest.mark.parametrize(
     ("module", "source", "says"),
     [
-        ("sober.worlds.blocks", "from sober.train import train", "does not come before"),
+        ("sober.worlds.blocks", "from sober.training.train import train", "does not come before"),
         ("sober.worlds.blocks", "from sober.nets import NETS", "does not come before"),
         ("sober.worlds.blocks", "def f():\n    import sober.cli", "does not come before"),
         ("sober.worlds.blocks", "from ..nets import NETS", "does not come before"),
@@ -142,7 +137,7 @@ def test_imports_follow_the_flow() -> None:
         ("sober.worlds.blocks", "from sober import types", "the root"),
         ("sober.worlds.blocks", "from sober.novelty import x", "give 'novelty' one in ORDER"),
         ("sober.novelty", "", "give 'novelty' one in ORDER"),
-        ("sober.cli", "from sober.console import bar\nimport sober", "the root"),
+        ("sober.cli.main", "from sober.cli.console import bar\nimport sober", "the root"),
     ],
 )
 def test_an_import_against_the_flow_is_found(module: str, source: str, says: str) -> None:
@@ -169,7 +164,7 @@ def test_an_import_along_the_flow_is_not_found(module: str, is_package: bool, so
 
 
 def test_what_training_needs_imports_on_a_training_machine(start: Callable) -> None:
-    needed = "sober.worlds, sober.nets, sober.methods, sober.train, sober.encode, sober.study"
+    needed = "sober.worlds, sober.nets, sober.methods, sober.training.train, sober.models.encode, sober.workflows"
     code = TRAINING_MACHINE + f"import {needed}\n"
     process = start(code, ",".join(ALLOWED))
     assert process.communicate(timeout=60)[0] == ""

@@ -11,8 +11,8 @@ import pytest
 from scipy.stats import beta, expon, ks_2samp, kstest, norm
 
 from conftest import ROOT
+from sober.criteria.udr import udr
 from sober.metrics import score
-from sober.selection.udr import udr
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,6 @@ import optax
 import pytest
 
 from families import BLOCKS, small_runs
-from sober.encode import encode
 from sober.methods import METHODS
 from sober.methods.info_gan import (
     CRITIC_STEPS,
@@ -26,8 +25,9 @@ from sober.methods.info_gan import (
 )
 from sober.methods.method import Setup
 from sober.metrics import score
+from sober.models.encode import encode
 from sober.nets import NETS
-from sober.train import train
+from sober.training.train import train
 
 pytestmark = pytest.mark.usefixtures("quick_compiler")
 

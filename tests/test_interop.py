@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from sober.errors import RequestError
 from sober.interop import graph, onnx, torch
 from sober.methods import METHODS
-from sober.model import Model
+from sober.models.model import Model
+from sober.models.trees import named_arrays
 from sober.nets import NETS
 from sober.nets.dense import DenseEncoder
 from sober.nets.layers import Linear
 from sober.nets.norms import InstanceNorm
-from sober.trees import named_arrays
 from sober.types import Run
 
 LATENTS = 3

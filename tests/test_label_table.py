@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sober.errors import RequestError
-from sober.worlds.label_table import factors_of, parse_kinds, read_labels
+from sober.worlds.pictures.label_table import factors_of, parse_kinds, read_labels
 
 PICTURES = ("cats/001.png", "cats/002.png", "dogs/003.JPG", "dogs/v1.5.png")
 

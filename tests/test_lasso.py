@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Lasso, LassoCV, MultiTaskLassoCV
 
 from sober.errors import RequestError
-from sober.selection.lasso import Columns, lasso, lasso_cv, regressions
+from sober.estimators.lasso import Columns, lasso, lasso_cv, regressions
 
 
 def problem(kind: str, rows: int = 1_000) -> tuple[np.ndarray, np.ndarray]:

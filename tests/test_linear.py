@@ -18,8 +18,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.svm import LinearSVC
 
 from sober.errors import RequestError
-from sober.metrics import linear
-from sober.metrics.linear import Linear, auc, multinomial, one_vs_rest, softmax, svm_accuracy
+from sober.estimators import linear
+from sober.estimators.linear import Linear, auc, multinomial, one_vs_rest, softmax, svm_accuracy
 
 Data = tuple[np.ndarray, np.ndarray]
 CLOSE = 2e-6  # of probabilities: how near scikit-learn's own solver comes to the optimum

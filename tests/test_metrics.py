@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm, spearmanr
 
+from sober.estimators.discrete import binned, classes, entropy, information
 from sober.metrics import METRICS, Measured, as_codes, score
 from sober.metrics.covariance import LEAST
-from sober.metrics.discrete import binned, classes, entropy, information
 from sober.metrics.interventions import differences, draw_fixed, draw_pairs, variances
 from sober.metrics.modularity import informative
 from sober.metrics.predictors import nearest, points

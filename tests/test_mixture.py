@@ -12,7 +12,7 @@ from scipy.integrate import quad_vec
 from scipy.special import logsumexp, xlogy
 
 from sober.errors import RequestError
-from sober.metrics.mixture import gaussian_information
+from sober.estimators.mixture import gaussian_information
 
 CLOSE = 2e-6  # nats; the docstring promises 1e-5
 GAUSSIAN = 0.5 * np.log(2 * np.pi * np.e)  # entropy, of standard deviation 1

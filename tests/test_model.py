@@ -12,8 +12,8 @@ import pytest
 import sober
 from families import BLOCKS, small_runs
 from sober.errors import RequestError
-from sober.family import Family, grid
-from sober.train import train
+from sober.models.family import Family, grid
+from sober.training.train import train
 from sober.worlds import world
 
 pytestmark = pytest.mark.usefixtures("quick_compiler")

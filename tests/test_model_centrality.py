@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.linalg import hadamard
 
+from sober.criteria.model_centrality import majority, model_centrality
 from sober.errors import RequestError
-from sober.selection.model_centrality import majority, model_centrality
 from sober.types import Codes
 
 SOURCES = np.random.default_rng(0).standard_normal((5_000, 4))

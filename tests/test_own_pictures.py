@@ -20,15 +20,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from sober.encode import encode
 from sober.errors import RequestError
-from sober.family import Family, grid
-from sober.pictures import contact_sheet
-from sober.train import train
+from sober.models.encode import encode
+from sober.models.family import Family, grid
+from sober.report.pictures import contact_sheet
+from sober.training.train import train
 from sober.worlds import from_array, from_dataset, from_iterable, world
-from sober.worlds.frame import Frame
-from sober.worlds.kept import entry_path
-from sober.worlds.own import OwnPictures
+from sober.worlds.pictures.frame import Frame
+from sober.worlds.pictures.kept import entry_path
+from sober.worlds.pictures.own import OwnPictures
 
 pytestmark = pytest.mark.usefixtures("quick_compiler")
 
@@ -279,7 +279,7 @@ def test_an_archive_member_that_would_fill_memory_is_left_out(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = shutil.make_archive(str(tmp_path / "photos"), "zip", photos)
-    monkeypatch.setattr("sober.worlds.picture_files.LARGEST_FILE", 1000)
+    monkeypatch.setattr("sober.worlds.pictures.picture_files.LARGEST_FILE", 1000)
     with pytest.warns(UserWarning, match=r"blue\.tiff \(larger than 1,000 bytes\), deep/green\.bmp"):
         assert OwnPictures(folder=archive).size == 2
 

@@ -12,10 +12,10 @@ import pytest
 from jaxtyping import Array
 
 from families import BLOCKS, small_runs
+from sober.criteria.pipe import Pipe, pipe
 from sober.errors import RequestError
-from sober.model import Model
-from sober.selection.pipe import Pipe, pipe
-from sober.worlds.blocks import COLUMN_LANE, COLUMN_TAKEN, HEIGHT, LANES, SIDE
+from sober.models.model import Model
+from sober.worlds.drawn.blocks import COLUMN_LANE, COLUMN_TAKEN, HEIGHT, LANES, SIDE
 
 SHORT = {"steps": 600, "rate": 1e-3}
 NOISE = 0.2  # of the codes, in units of their spread: about half a place

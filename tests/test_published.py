@@ -19,9 +19,10 @@ import pytest
 
 from sober.errors import RequestError
 from sober.types import Factor
-from sober.worlds import WORLDS, published, world
-from sober.worlds.archives import raw_rows
-from sober.worlds.published import Published, Source, Table
+from sober.worlds import WORLDS, world
+from sober.worlds.published import published
+from sober.worlds.published.archives import raw_rows
+from sober.worlds.published.published import Published, Source, Table
 from sober.worlds.world import Grid
 
 CONTENT = np.arange(48, dtype=np.uint8).tobytes()  # twelve pictures of four pixels

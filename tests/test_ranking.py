@@ -10,11 +10,11 @@ import pytest
 
 from families import BLOCKS, small_runs
 from sober.cli import app
-from sober.family import Family
-from sober.selection import CRITERIA, Evidence, Judgement, Ranking
-from sober.selection.criterion import halves
-from sober.selection.ranking import ranking
-from sober.train import train
+from sober.criteria import CRITERIA, Evidence, Judgement, Ranking
+from sober.criteria.criterion import halves
+from sober.criteria.ranking import ranking
+from sober.models.family import Family
+from sober.training.train import train
 
 pytestmark = pytest.mark.usefixtures("quick_compiler")
 

@@ -22,16 +22,16 @@ from PIL import Image
 
 from sober.errors import RequestError
 from sober.types import Factor
-from sober.worlds import celeba, faces3d
-from sober.worlds.cars3d import Cars3D
-from sober.worlds.celeba import ATTRIBUTES, CelebA
-from sober.worlds.chairs3d import Chairs3D
-from sober.worlds.comp_cars import CompCars
-from sober.worlds.faces3d import Faces3D
-from sober.worlds.mpi3d import MPI3DToy
-from sober.worlds.published import Published
-from sober.worlds.shapes3d import Shapes3D
-from sober.worlds.small_norb import TESTING, TRAINING, SmallNORB
+from sober.worlds.published import celeba, faces3d
+from sober.worlds.published.cars3d import Cars3D
+from sober.worlds.published.celeba import ATTRIBUTES, CelebA
+from sober.worlds.published.chairs3d import Chairs3D
+from sober.worlds.published.comp_cars import CompCars
+from sober.worlds.published.faces3d import Faces3D
+from sober.worlds.published.mpi3d import MPI3DToy
+from sober.worlds.published.published import Published
+from sober.worlds.published.shapes3d import Shapes3D
+from sober.worlds.published.small_norb import TESTING, TRAINING, SmallNORB
 
 RNG = np.random.default_rng(0)
 
@@ -567,7 +567,7 @@ def test_other_celeba_files_are_refused(tmp_path: Path, few_faces: dict[str, byt
 def test_a_member_that_never_ends_is_not_read_to_its_end(
     tmp_path: Path, few_faces: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sober.worlds.archives.LARGEST", 1_000_000)
+    monkeypatch.setattr("sober.worlds.published.archives.LARGEST", 1_000_000)
     few_faces["img_align_celeba/000002.jpg"] = bytes(2_000_000)
     message = refusal(CelebA, write_celeba(tmp_path / "celeba", few_faces), tmp_path / "celeba/img_align_celeba.zip")
     assert "000002.jpg' holds more than 1,000,000 bytes" in message

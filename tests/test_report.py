@@ -21,8 +21,8 @@ from sober.report.charts import HUES
 from sober.report.explorer import HtmlPart
 from sober.report.findings import findings
 from sober.report.report import report
-from sober.store import Store
-from sober.tables import as_runs, make
+from sober.results import as_runs, make
+from sober.results.store import Store
 from sober.types import Adam, Run, Score
 from test_explorer import Elements, chromium, luminance, opened  # noqa: F401 (chromium is a fixture)
 

@@ -7,8 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from sober.worlds import rooms, world
-from sober.worlds.rooms import ANGLES, COLOURS, RADIUS, SCALES, SHAPES, TALL
+from sober.worlds import world
+from sober.worlds.drawn import rooms
+from sober.worlds.drawn.rooms import ANGLES, COLOURS, RADIUS, SCALES, SHAPES, TALL
 
 every_shape = pytest.mark.parametrize("shape", SHAPES)
 

@@ -21,11 +21,11 @@ from safetensors.numpy import load_file
 from sober.errors import RequestError
 from sober.files import save_arrays
 from sober.metrics.aggregate import merges
-from sober.model import Model, latent_kl
+from sober.models.model import Model, latent_kl
 from sober.report import showcase as shown
 from sober.report.explorer import page, write
 from sober.report.showcase import about_shown, load_showcase, save_showcase, showcase, showcase_part, shown_path
-from sober.store import Store
+from sober.results.store import Store
 from sober.types import Codes, Factor
 from sober.worlds import from_array, world
 from test_explorer import HOSTILE, Elements, chromium, luminance, opened  # noqa: F401 (fixtures, and what they need)
@@ -201,7 +201,7 @@ import os, sys
 os.environ["JAX_PLATFORMS"] = "none_at_all"
 from pathlib import Path
 from sober.report.showcase import showcase_part
-from sober.store import Store
+from sober.results.store import Store
 sys.stdout.write(showcase_part(Store.open(sys.argv[1]), sys.argv[2:]).html)
 import jax
 try:

@@ -26,12 +26,12 @@ from cyclopts import App
 from conftest import ROOT
 from families import BLOCKS, small_runs
 from sober.cli import app
-from sober.encode import encode
-from sober.family import Family
 from sober.methods import METHODS
 from sober.metrics import METRICS
-from sober.store import Store
-from sober.train import train
+from sober.models.encode import encode
+from sober.models.family import Family
+from sober.results.store import Store
+from sober.training.train import train
 from sober.types import Score
 from sober.worlds import WORLDS
 

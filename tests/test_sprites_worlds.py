@@ -15,12 +15,13 @@ from PIL import Image
 from scipy.stats import chisquare, kstest
 
 from sober.errors import RequestError
-from sober.worlds import World, dsprites, scream_dsprites, world
-from sober.worlds.abstract_dsprites import COLOURS, GREYS
-from sober.worlds.color_dsprites import ColorDSprites
-from sober.worlds.noisy_dsprites import NoisyDSprites
-from sober.worlds.scream_dsprites import ScreamDSprites
-from sober.worlds.sprites import sprites
+from sober.worlds import World, world
+from sober.worlds.drawn import dsprites, scream_dsprites
+from sober.worlds.drawn.abstract_dsprites import COLOURS, GREYS
+from sober.worlds.drawn.color_dsprites import ColorDSprites
+from sober.worlds.drawn.noisy_dsprites import NoisyDSprites
+from sober.worlds.drawn.scream_dsprites import ScreamDSprites
+from sober.worlds.drawn.sprites import sprites
 
 INDEX = np.linspace(0, 737_279, 200).astype(int)
 

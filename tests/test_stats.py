@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from sober.errors import RequestError
-from sober.stats import (
+from sober.results.stats import (
     adjusted_share,
     beats_random,
     bootstrap,

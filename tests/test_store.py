@@ -20,9 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-import sober.store
+import sober.results.store
 from sober.errors import RequestError
-from sober.store import Holder, Store, setting
+from sober.results.store import Holder, Store, setting
 from sober.types import Adam, Run, Score
 from test_files import ALONE
 
@@ -187,7 +187,7 @@ def test_some_columns_are_those_of_the_whole_table(store: Store) -> None:
 
 
 def test_many_parts_are_compacted_by_whoever_writes_the_next(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sober.store, "PARTS", 3)
+    monkeypatch.setattr(sober.results.store, "PARTS", 3)
     for index in range(5):
         write(store, scores(BETA, [f"metric_{index}"]))
     assert len(files(store.folder / "parts")) == 1
@@ -288,7 +288,7 @@ def test_a_setting_is_shared_by_seeds_and_worlds_and_nothing_else() -> None:
 # Writes and compacts until it has written `sys.argv[2]` chunks of three rows, and says so after each.
 WRITING = """
 import sys
-from sober.store import Store
+from sober.results.store import Store
 from sober.types import Run, Score
 store, run = Store.open(sys.argv[1]), Run("rooms", "beta_vae", {"beta": 1}, seed=int(sys.argv[3]))
 print("ready", flush=True)
@@ -329,8 +329,8 @@ def test_two_processes_that_write_and_compact_at_once_lose_nothing(store: Store,
 KILLED = """
 import os, signal, sys, time
 from pathlib import Path
-import sober.files, sober.store
-from sober.store import Store
+import sober.files, sober.results.store
+from sober.results.store import Store
 from sober.types import Run, Score
 
 left = [0]
@@ -475,16 +475,18 @@ def test_no_changed_byte_of_the_table_goes_unnoticed(store: Store) -> None:
     store.compact()
     whole = (store.folder / "scores.parquet").read_bytes()
     for at in range(len(whole)):
-        with pytest.raises(sober.store.UnsoundError):
-            sober.store._check_seal(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
-        with pytest.raises(sober.store.UnsoundError):
-            sober.store._check_seal(whole[:at])
-    sober.store._check_seal(whole)
+        with pytest.raises(sober.results.store.UnsoundError):
+            sober.results.store._check_seal(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
+        with pytest.raises(sober.results.store.UnsoundError):
+            sober.results.store._check_seal(whole[:at])
+    sober.results.store._check_seal(whole)
 
 
 def test_a_sealed_file_with_other_columns_is_set_aside(store: Store) -> None:
     write(store, scores(BETA, ["mig"]))
-    (store.folder / "parts" / "other.parquet").write_bytes(sober.store._sealed(store.table().drop("seed", "flags")))
+    (store.folder / "parts" / "other.parquet").write_bytes(
+        sober.results.store._sealed(store.table().drop("seed", "flags"))
+    )
     with pytest.warns(UserWarning, match=r"does not have the columns of a store \(flags, seed\)"):
         assert store.table().height == 1
 
@@ -506,7 +508,7 @@ def test_files_of_another_store_can_be_copied_here_and_their_columns_keep_their_
 def test_a_part_compacted_while_it_is_read_is_found_in_the_table(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     write(store, scores(BETA, ["mig"]))
     write(store, scores(BETA, ["sap"]))
-    read, compacted = sober.store._read, []
+    read, compacted = sober.results.store._read, []
 
     def compacting(path: Path, **arguments: object) -> object:
         found = read(path, **arguments)  # type: ignore[arg-type]
@@ -515,7 +517,7 @@ def test_a_part_compacted_while_it_is_read_is_found_in_the_table(store: Store, m
             store.compact()
         return found
 
-    monkeypatch.setattr(sober.store, "_read", compacting)
+    monkeypatch.setattr(sober.results.store, "_read", compacting)
     assert store.table()["metric"].to_list() == ["mig", "sap"]
     assert files(store.folder / "parts") == []
 
@@ -525,15 +527,15 @@ def test_a_table_replaced_while_it_seemed_damaged_is_not_set_aside(
 ) -> None:
     write(store, scores(BETA, ["mig"]))
     store.compact()
-    read, looks = sober.store._read, []
+    read, looks = sober.results.store._read, []
 
     def unsound_once(path: Path, **arguments: object) -> object:
         looks.append(path)
         if len(looks) == 1:
-            raise sober.store.UnsoundError("was damaged a moment ago")
+            raise sober.results.store.UnsoundError("was damaged a moment ago")
         return read(path, **arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(sober.store, "_read", unsound_once)
+    monkeypatch.setattr(sober.results.store, "_read", unsound_once)
     assert store.table().height == 1
     assert not (store.folder / "aside").exists()
 
@@ -610,7 +612,7 @@ def test_pandas_reads_the_table_as_it_lies(compacted: Store) -> None:
 
 CLAIMING = """
 import sys
-from sober.store import Store
+from sober.results.store import Store
 claim = Store.open(sys.argv[1]).claim("cohort 3")
 print(claim is not None, flush=True)
 sys.stdin.readline()
@@ -686,6 +688,6 @@ def test_the_checksum_lies_in_a_gap_before_the_footer() -> None:
     frame = polars.DataFrame({"a": [1.0, 2.0]})
     plain = io.BytesIO()
     frame.write_parquet(plain)
-    sealed = sober.store._sealed(frame)
-    assert len(sealed) == len(plain.getvalue()) + sober.store.SEAL
+    sealed = sober.results.store._sealed(frame)
+    assert len(sealed) == len(plain.getvalue()) + sober.results.store.SEAL
     assert_frame_equal(polars.read_parquet(sealed), frame)

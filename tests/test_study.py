@@ -16,18 +16,18 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from families import StopAt
-from sober.console import bar
+from sober.cli.console import bar
 from sober.errors import RequestError
 from sober.methods import METHODS
-from sober.store import Store
-from sober.study import Plan, Product, Scale, Study, find_study, plan, run, shipped, status
-from sober.study.work import Work
-from sober.train import Stopped
+from sober.results.store import Store
+from sober.training.train import Stopped
+from sober.workflows import Plan, Product, Scale, Study, find_study, plan, run, shipped, status
+from sober.workflows.evaluate import Work
 from test_cli import run as command
 
 SMALL = """
 from sober import Adam
-from sober.study import Product, Scale, Study
+from sober.workflows import Product, Scale, Study
 
 study = Study(
     name="small",
@@ -178,7 +178,7 @@ def test_a_scale_says_what_it_shrinks_and_keeps_schedules_in_proportion() -> Non
     [
         ("study = 3", "defines no study"),
         ("import nowhere", "fails: ModuleNotFoundError: No module named 'nowhere'"),
-        ("from sober.study import *\nstudy = Study('a', 'a', 'a', [], criteria={'udr': {'x': 1}})", "no setting x"),
+        ("from sober.workflows import *\nstudy = Study('a', 'a', 'a', [], criteria={'udr': {'x': 1}})", "no setting x"),
     ],
 )
 def test_a_file_that_is_no_study_is_refused(source: str, message: str, tmp_path: Path) -> None:
@@ -261,14 +261,14 @@ def test_more_metrics_score_models_that_are_there(small: Callable[..., Path], do
 # is the same moment of the work, however busy the machine is.
 KILLED = """
 import os, random, shutil, signal, sys
-import numba, polars, scipy.sparse.csgraph, scipy.stats, sober.study, sober.study.shown  # all that a study imports
+import numba, polars, scipy.sparse.csgraph, scipy.stats, sober.workflows, sober.workflows.shown  # what a study imports
 file, out, rng = sys.argv[1], sys.argv[2], random.Random(int(sys.argv[3]))
 
 def work(seconds=0.0):
     child = os.fork()
     if not child:
         signal.setitimer(signal.ITIMER_PROF, seconds)
-        sober.study.run(file, out)
+        sober.workflows.run(file, out)
         os._exit(0)
     return os.waitpid(child, 0)[1]
 
@@ -295,10 +295,10 @@ def test_killed_at_twenty_random_moments_it_ends_with_the_same_table(
 # Works on a study when it is told to.
 SHARING = """
 import sys
-import sober.study
+import sober.workflows
 print("ready", flush=True)
 sys.stdin.readline()
-sober.study.run(sys.argv[1], sys.argv[2], together=2)
+sober.workflows.run(sys.argv[1], sys.argv[2], together=2)
 """
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sober import stats
 from sober.errors import RequestError
-from sober.tables import TABLES, Made, as_runs, latex, make, markdown, write
-from sober.tables.papers import (
+from sober.results import TABLES, Made, as_runs, latex, make, markdown, stats, write
+from sober.results.formats import escaped
+from sober.results.papers import (
     criteria_against_metrics,
     leaderboard,
     means_against_samples,
@@ -25,8 +25,7 @@ from sober.tables.papers import (
     unified_agreement,
     worlds_agreement,
 )
-from sober.tables.runs import Pairs, short_settings
-from sober.tables.written import escaped
+from sober.results.runs import Pairs, short_settings
 
 STRENGTHS = {"beta_vae": "beta", "factor_vae": "gamma"}
 KINDS = {"udr": "criterion", "elbo": "training", "train_loss": "training"}

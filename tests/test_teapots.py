@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from sober.errors import RequestError
-from sober.worlds import teapots, world
-from sober.worlds.mesh import draw, fitted
-from sober.worlds.teapots import AZIMUTHS, ELEVATIONS, Teapots, teapot
+from sober.worlds import world
+from sober.worlds.drawn import teapots
+from sober.worlds.drawn.mesh import draw, fitted
+from sober.worlds.drawn.teapots import AZIMUTHS, ELEVATIONS, Teapots, teapot
 
 STEP = np.pi / 80  # from view to view
 GREY = (0.5, 0.5, 0.5)

@@ -13,12 +13,12 @@ import jax
 import numpy as np
 import pytest
 
-import sober.cohort
+import sober.training.cohort
 from families import BLOCKS, StopAt, assert_same_model, interrupted, small_runs
-from sober.cohort import Program, program, signature
 from sober.errors import RequestError
 from sober.files import locked
-from sober.train import Stopped, train
+from sober.training.cohort import Program, program, signature
+from sober.training.train import Stopped, train
 from sober.types import Adam
 
 
@@ -72,12 +72,12 @@ def test_the_memory_estimate_covers_what_the_compiler_reserves():
 def test_large_models_take_turns_on_a_cpu_with_the_same_result(tmp_path, monkeypatch):
     runs = small_runs(steps=50)
     abreast = train(runs, BLOCKS, tmp_path / "abreast")
-    monkeypatch.setattr(sober.cohort, "IN_TURN_ABOVE", 0)
-    sober.cohort._program.cache_clear()
+    monkeypatch.setattr(sober.training.cohort, "IN_TURN_ABOVE", 0)
+    sober.training.cohort._program.cache_clear()
     compiled = program(BLOCKS, signature(runs[0]))
     assert compiled.memory(compiled.inputs(runs)).shared > 0
     in_turn = train(runs, BLOCKS, tmp_path / "in_turn")
-    sober.cohort._program.cache_clear()
+    sober.training.cohort._program.cache_clear()
     images = BLOCKS.sample(0, 64).images
     for run in runs:
         ours, theirs = in_turn.model(run).encode(images)[0], abreast.model(run).encode(images)[0]
@@ -95,9 +95,9 @@ def little_memory(monkeypatch):
         return real(self, carry, data, inputs, stop)
 
     monkeypatch.setattr(Program, "_advance", limited)
-    sober.cohort._program.cache_clear()
+    sober.training.cohort._program.cache_clear()
     yield
-    sober.cohort._program.cache_clear()
+    sober.training.cohort._program.cache_clear()
 
 
 def test_out_of_memory_halves_the_cohort_and_goes_on(tmp_path, little_memory):
@@ -129,10 +129,10 @@ def test_one_model_that_does_not_fit_is_refused_clearly(tmp_path, monkeypatch):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
 
     monkeypatch.setattr(Program, "_advance", full)
-    sober.cohort._program.cache_clear()
+    sober.training.cohort._program.cache_clear()
     with pytest.raises(RequestError, match="alone does not fit"):
         train(small_runs(seeds=1), BLOCKS, tmp_path)
-    sober.cohort._program.cache_clear()
+    sober.training.cohort._program.cache_clear()
 
 
 def test_other_failures_of_the_device_are_not_swallowed(tmp_path, monkeypatch):
@@ -140,10 +140,10 @@ def test_other_failures_of_the_device_are_not_swallowed(tmp_path, monkeypatch):
         raise jax.errors.JaxRuntimeError("INTERNAL: something else")
 
     monkeypatch.setattr(Program, "_advance", broken)
-    sober.cohort._program.cache_clear()
+    sober.training.cohort._program.cache_clear()
     with pytest.raises(jax.errors.JaxRuntimeError, match="something else"):
         train(small_runs(), BLOCKS, tmp_path)
-    sober.cohort._program.cache_clear()
+    sober.training.cohort._program.cache_clear()
 
 
 def test_a_stop_in_any_cohort_resumes_bitwise_and_finished_models_stay(tmp_path):
@@ -227,7 +227,7 @@ SCRIPT = """
 import sys
 sys.path.insert(0, {tests!r})
 from families import BLOCKS, small_runs
-from sober.train import train
+from sober.training.train import train
 train(small_runs(steps={steps}), BLOCKS, {out!r}, checkpoint_seconds=0.0)
 """
 

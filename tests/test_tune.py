@@ -15,11 +15,11 @@ import pytest
 
 from conftest import ROOT
 from families import BLOCKS, StopAt
+from sober.criteria import CRITERIA, Criterion, Evidence, Judgement
 from sober.errors import RequestError
-from sober.selection import CRITERIA, Criterion, Evidence, Judgement
-from sober.train import Stopped
-from sober.tune import Range, Trial, Tuned, parse_space, rows, tune
+from sober.training.train import Stopped
 from sober.types import Adam
+from sober.workflows.tune import Range, Trial, Tuned, parse_space, rows, tune
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed")
 

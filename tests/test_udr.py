@@ -12,8 +12,8 @@ from sklearn.linear_model import Lasso
 
 import sober
 from golden import Golden
+from sober.criteria.udr import UDR, all_to_all, pair_score, same_settings, udr
 from sober.errors import RequestError
-from sober.selection.udr import UDR, all_to_all, pair_score, same_settings, udr
 from sober.types import Codes, Run
 
 RNG = np.random.default_rng(0)

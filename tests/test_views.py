@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from families import BLOCKS, StopAt, assert_same_model, small_runs
-from sober.encode import encode
 from sober.errors import RequestError
-from sober.family import grid
 from sober.metrics import score
-from sober.train import Feed, Stopped, train
+from sober.models.encode import encode
+from sober.models.family import grid
+from sober.training.train import Feed, Stopped, train
 from sober.types import Adam, Codes, Factor
 from sober.worlds import Grid, World, from_array, world
-from sober.worlds.joints import joint
 from sober.worlds.stored import Stored
-from sober.worlds.views import Joint, View, Without, view
+from sober.worlds.views.joints import joint
+from sober.worlds.views.views import Joint, View, Without, view
 
 pytestmark = pytest.mark.usefixtures("quick_compiler")
 
@@ -166,7 +166,7 @@ def test_what_cannot_be_viewed_says_why(spec: str, message: str) -> None:
 
 
 def test_codes_of_a_family_are_of_the_view_it_was_trained_on(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("sober.worlds.views.SAMPLE", 3000)
+    monkeypatch.setattr("sober.worlds.views.views.SAMPLE", 3000)
     opened = world("blocks | joint block_1 block_2 D")
     runs = grid(opened, "beta_vae", {}, seeds=1, steps=20, latents=3, batch=16, optimiser=Adam(1e-3))
     family = train(runs, opened, tmp_path / "family")

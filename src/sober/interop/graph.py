@@ -35,7 +35,7 @@ from jaxtyping import Float, Int
 
 from sober.errors import RequestError
 from sober.methods.info_gan import Game
-from sober.model import Model
+from sober.models.model import Model
 from sober.nets.conv import ConvDecoder, ConvEncoder
 from sober.nets.dense import DenseDecoder, DenseEncoder, Stack
 from sober.nets.layers import Conv, Conv3, Deconv, Linear

@@ -20,7 +20,7 @@ import numpy as np
 from sober.errors import RequestError
 from sober.files import replacing, writable_folder
 from sober.interop.graph import Graph, Layer, decoder_graph, encoder_graph
-from sober.model import Model
+from sober.models.model import Model
 
 OPSET = 17  # the first with layer norm; older runtimes read it too
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from sober.errors import RequestError
 from sober.interop.graph import Graph, Layer, decoder_graph, encoder_graph
-from sober.model import Model
+from sober.models.model import Model
 
 if TYPE_CHECKING:
     from torch.nn import Module

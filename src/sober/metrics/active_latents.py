@@ -12,7 +12,7 @@ import numpy as np
 
 from sober.metrics.metric import Meaning, Measured, Metric
 from sober.metrics.rows import sample
-from sober.model import latent_kl
+from sober.models.model import latent_kl
 from sober.types import Codes
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from sober.estimators.linear import multinomial
 from sober.metrics.discrete import discretised
 from sober.metrics.interventions import differences, draw_pairs, shortages
-from sober.metrics.linear import multinomial
 from sober.metrics.metric import Meaning, Measured, Metric
 from sober.metrics.rows import TEST, TRAIN
 from sober.types import Codes

@@ -13,11 +13,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from sober.errors import RequestError
+from sober.estimators.linear import auc, multinomial, one_vs_rest, softmax
+from sober.estimators.scaling import standardised
 from sober.metrics.discrete import discretised, has_continuous
-from sober.metrics.linear import auc, multinomial, one_vs_rest, softmax
 from sober.metrics.metric import Meaning, Measured, Metric
 from sober.metrics.rows import TEST, TRAIN, split
-from sober.metrics.scaling import standardised
 from sober.types import Codes
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float, Int
 
-from sober.metrics.discrete import binned, classes, discretised, has_continuous
+from sober.estimators.discrete import binned, classes
+from sober.metrics.discrete import discretised, has_continuous
 from sober.metrics.metric import Meaning, Measured, Metric
 from sober.metrics.rows import TRAIN, Groups, sample
 from sober.types import Codes

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-from sober.metrics.discrete import BINS, binned, discretised, information
-from sober.metrics.linear import svm_accuracy
+from sober.estimators.discrete import BINS, binned, information
+from sober.estimators.linear import svm_accuracy
+from sober.estimators.scaling import standardised
+from sober.metrics.discrete import discretised
 from sober.metrics.metric import remembered
 from sober.metrics.rows import TEST, TRAIN, sample, split
-from sober.metrics.scaling import standardised
 from sober.types import Codes
 
 

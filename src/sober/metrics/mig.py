@@ -13,11 +13,12 @@ import numpy as np
 from jaxtyping import Float
 
 from sober.errors import RequestError
+from sober.estimators.discrete import BINS, entropy
+from sober.estimators.mixture import gaussian_information
 from sober.metrics.aggregate import gap
-from sober.metrics.discrete import BINS, discretised, entropy, has_continuous
+from sober.metrics.discrete import discretised, has_continuous
 from sober.metrics.matrices import mutual_information
 from sober.metrics.metric import Meaning, Measured, Metric, remembered
-from sober.metrics.mixture import gaussian_information
 from sober.metrics.rows import TRAIN, sample
 from sober.types import Codes
 

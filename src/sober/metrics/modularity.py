@@ -13,8 +13,9 @@ import numpy as np
 import scipy
 from jaxtyping import Bool, Float
 
+from sober.estimators.discrete import BINS, binned
 from sober.metrics.aggregate import alive, modularity_rows
-from sober.metrics.discrete import BINS, binned, discretised, has_continuous
+from sober.metrics.discrete import discretised, has_continuous
 from sober.metrics.matrices import mutual_information
 from sober.metrics.metric import Meaning, Measured, Metric
 from sober.metrics.rows import TRAIN, sample

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from sober.metrics.discrete import BINS, binned, information
+from sober.estimators.discrete import BINS, binned, information
 from sober.metrics.metric import Meaning, Measured, Metric
 from sober.metrics.rows import TRAIN, sample
 from sober.types import Codes

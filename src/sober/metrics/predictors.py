@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from sober.metrics.scaling import standardised
+from sober.estimators.scaling import standardised
 from sober.types import Codes, Factor
 
 DEPTHS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20)  # of a random forest's trees
@@ -71,7 +71,7 @@ def evaluate(fitted: Fitted, learn: Codes, check: Codes) -> Fit:
 
 def by_boosting(learn: Codes, check: Codes, seed: int) -> Fitted:
     """Gradient boosted trees as in the Sober Look study, with histograms: the same trees some hundred times faster."""
-    from sober.metrics.boosting import boosted  # noqa: PLC0415 (numba takes half a second to import)
+    from sober.estimators.boosting import boosted  # noqa: PLC0415 (numba takes half a second to import)
 
     kinds = [np.float64 if factor.kind == "continuous" else np.int64 for factor in learn.about]
     targets = [column.astype(kind) for column, kind in zip(learn.factors.T, kinds, strict=True)]

@@ -15,7 +15,7 @@ import numpy as np
 import threadpoolctl
 
 from sober.errors import RequestError, counted, listed
-from sober.metrics.discrete import classes
+from sober.estimators.discrete import classes
 from sober.metrics.metric import Measured, Metric, varying
 from sober.metrics.registry import METRICS
 from sober.types import Codes, Factor, Kind, Setting

@@ -20,6 +20,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float
 
+from sober.estimators.discrete import BINS, entropy
 from sober.metrics.aggregate import (
     completeness_columns,
     disentanglement_rows,
@@ -30,7 +31,7 @@ from sober.metrics.aggregate import (
     shares,
 )
 from sober.metrics.dci import importance
-from sober.metrics.discrete import BINS, discretised, entropy, has_continuous
+from sober.metrics.discrete import discretised, has_continuous
 from sober.metrics.matrices import mutual_information, predictability, shortcomings
 from sober.metrics.metric import Meaning, Measured, Metric
 from sober.metrics.rows import TEST, TRAIN, sample

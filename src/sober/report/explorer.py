@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from sober.criteria.udr import INFORMATIVE
 from sober.errors import RequestError, brief
 from sober.files import replacing
 from sober.interop.graph import decoder_graph
-from sober.model import Model, latent_kl
-from sober.selection.udr import INFORMATIVE
+from sober.models.model import Model, latent_kl
 from sober.worlds import World
 
 STARTS = 11  # pictures to start from; with the start at 0 they are twelve, which fill their rows

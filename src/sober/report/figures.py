@@ -16,9 +16,9 @@ from sober.errors import RequestError, brief
 from sober.report import charts
 from sober.report.charts import Chart, Row
 from sober.report.findings import ordered
-from sober.stats import quartiles
-from sober.tables import Made, Runs
-from sober.tables.runs import criteria, metrics
+from sober.results import Made, Runs
+from sober.results.runs import criteria, metrics
+from sober.results.stats import quartiles
 
 if TYPE_CHECKING:
     import polars as pl

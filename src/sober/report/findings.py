@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import scipy
 
+from sober.criteria.registry import CRITERIA
 from sober.errors import counted
 from sober.metrics.registry import METRICS
-from sober.selection.registry import CRITERIA
-from sober.tables import Made, Runs, as_runs, make
-from sober.tables.runs import bare, criteria, metrics, which_is_better
+from sober.results import Made, Runs, as_runs, make
+from sober.results.runs import bare, criteria, metrics, which_is_better
 
 if TYPE_CHECKING:
     import polars as pl

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from sober.criteria.criterion import UNFIT
+from sober.criteria.registry import CRITERIA
 from sober.errors import counted
 from sober.metrics.metric import FLAGS
 from sober.metrics.registry import METRICS
 from sober.report.findings import leading, ordered
 from sober.report.sortable import Cell, Column, table
-from sober.selection.criterion import UNFIT
-from sober.selection.registry import CRITERIA
-from sober.tables import Made, Runs
-from sober.tables.runs import bare, criteria, metrics, which_is_better
+from sober.results import Made, Runs
+from sober.results.runs import bare, criteria, metrics, which_is_better
 
 if TYPE_CHECKING:
     import polars as pl

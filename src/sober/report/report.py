@@ -11,7 +11,7 @@ import numpy as np
 
 from sober.errors import RequestError, counted
 from sober.files import read_json
-from sober.model import Model, load
+from sober.models.model import Model, load
 from sober.report import page, sources
 from sober.report.explorer import HtmlPart, Start, explorer_part, write
 from sober.report.figures import Figure, drawable, save
@@ -20,9 +20,9 @@ from sober.report.leaderboard import every_run, flags, leaderboard, short
 from sober.report.page import Section
 from sober.report.showcase import load_showcase, showcase_part, shown_path
 from sober.report.sortable import Cell, Column, table
-from sober.store import Store
-from sober.tables import Made, Runs, as_runs, make, pairs_of
-from sober.tables.runs import metrics, short_settings, which_is_better
+from sober.results import Made, Runs, as_runs, make, pairs_of
+from sober.results.runs import metrics, short_settings, which_is_better
+from sober.results.store import Store
 
 if TYPE_CHECKING:
     import polars as pl

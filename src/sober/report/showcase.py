@@ -17,16 +17,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8
 
+from sober.criteria.udr import INFORMATIVE
 from sober.errors import RequestError, brief, counted
 from sober.files import load_arrays, save_arrays
 from sober.metrics.aggregate import merges
 from sober.metrics.discrete import discretised
 from sober.metrics.metric import varying
 from sober.metrics.score import as_codes, score
-from sober.model import Model, latent_kl
+from sober.models.model import Model, latent_kl
 from sober.report.explorer import HtmlPart
-from sober.selection.udr import INFORMATIVE
-from sober.store import Store, setting
+from sober.results.store import Store, setting
 from sober.types import Codes, Factor, Run
 from sober.worlds import World
 

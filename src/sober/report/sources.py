@@ -9,14 +9,14 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sober.criteria.registry import CRITERIA
 from sober.errors import counted
 from sober.methods import METHODS
 from sober.metrics.registry import METRICS
 from sober.report.findings import ordered
 from sober.report.leaderboard import meaning
-from sober.selection.registry import CRITERIA
-from sober.tables import Made, Runs
-from sober.tables.runs import bare
+from sober.results import Made, Runs
+from sober.results.runs import bare
 from sober.worlds import WORLDS
 
 if TYPE_CHECKING:
@@ -86,8 +86,8 @@ def reproduction(
     parts.append(
         f"<p>The tables behind its numbers ({escape(names)}), as Markdown, LaTeX and parquet:</p>"
         + _code(
-            "from pathlib import Path\nfrom sober import tables\nfrom sober.store import Store\n\n"
-            f"for made in tables.make(Store.open({str(folder)!r}).table())[0]:\n    tables.write(made, Path('tables'))"
+            "from pathlib import Path\nfrom sober import results\nfrom sober.results.store import Store\n\n"
+            f"for made in results.make(Store.open({str(folder)!r}).table())[0]:\n    results.write(made, Path())"
         )
     )
     parts.append(_training(frame))

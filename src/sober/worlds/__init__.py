@@ -7,26 +7,26 @@ import inspect
 import re
 
 from sober.errors import RequestError, listed
-from sober.worlds.abstract_dsprites import AbstractDSprites
-from sober.worlds.blocks import Blocks
-from sober.worlds.cars3d import Cars3D
-from sober.worlds.celeba import CelebA
-from sober.worlds.chairs3d import Chairs3D
-from sober.worlds.color_dsprites import ColorDSprites
-from sober.worlds.comp_cars import CompCars
-from sober.worlds.dsprites import DSprites
-from sober.worlds.faces3d import Faces3D
-from sober.worlds.given import from_array, from_dataset, from_iterable
-from sober.worlds.heads import Heads
-from sober.worlds.mpi3d import MPI3DReal, MPI3DRealistic, MPI3DToy
-from sober.worlds.noisy_dsprites import NoisyDSprites
-from sober.worlds.own import OwnPictures
-from sober.worlds.rooms import Rooms
-from sober.worlds.scream_dsprites import ScreamDSprites
-from sober.worlds.shapes3d import Shapes3D
-from sober.worlds.small_norb import SmallNORB
-from sober.worlds.teapots import Teapots
-from sober.worlds.views import view
+from sober.worlds.drawn.abstract_dsprites import AbstractDSprites
+from sober.worlds.drawn.blocks import Blocks
+from sober.worlds.drawn.color_dsprites import ColorDSprites
+from sober.worlds.drawn.dsprites import DSprites
+from sober.worlds.drawn.heads import Heads
+from sober.worlds.drawn.noisy_dsprites import NoisyDSprites
+from sober.worlds.drawn.rooms import Rooms
+from sober.worlds.drawn.scream_dsprites import ScreamDSprites
+from sober.worlds.drawn.teapots import Teapots
+from sober.worlds.pictures.given import from_array, from_dataset, from_iterable
+from sober.worlds.pictures.own import OwnPictures
+from sober.worlds.published.cars3d import Cars3D
+from sober.worlds.published.celeba import CelebA
+from sober.worlds.published.chairs3d import Chairs3D
+from sober.worlds.published.comp_cars import CompCars
+from sober.worlds.published.faces3d import Faces3D
+from sober.worlds.published.mpi3d import MPI3DReal, MPI3DRealistic, MPI3DToy
+from sober.worlds.published.shapes3d import Shapes3D
+from sober.worlds.published.small_norb import SmallNORB
+from sober.worlds.views.views import view
 from sober.worlds.world import Continuum, Grid, Sample, World
 
 WORLDS: dict[str, type[World]] = {

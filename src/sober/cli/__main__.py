@@ -1,0 +1,5 @@
+"""`python -m sober.cli` is `sober`."""
+
+from sober.cli.main import main
+
+main()

@@ -1,0 +1,39 @@
+"""Total correlation of the latents, as if they were Gaussian: how far they are from independent. Lower is better."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sober.criteria.criterion import Criterion, Evidence, Judgement, halves, seen_by
+from sober.criteria.udr import informative_latents, model_flags
+from sober.metrics.covariance import covariances, spectrum
+from sober.models.encode import Progress
+from sober.types import Codes
+
+
+def of_samples(codes: Codes) -> float:
+    """In nats, of samples from q(z|x); of the means where there are no log-variances."""
+    found = covariances(codes, len(codes.mean), 0)
+    eigenvalues, _ = spectrum(found.get("samples", found["means"]))
+    return max(0.0, float(-0.5 * np.log(eigenvalues).sum()))
+
+
+def _judge(evidence: Evidence, *, seed: int, progress: Progress) -> Judgement:
+    scores = np.array([of_samples(codes) for codes in evidence.codes])
+    replicates = [
+        [of_samples(seen_by(codes, rows)) for codes in evidence.codes]
+        for rows in halves(len(evidence.codes[0].mean), seed)
+    ]
+    flags = tuple(model_flags(codes, informative_latents(codes)) for codes in evidence.codes)
+    return Judgement(scores, np.array(replicates), flags)
+
+
+total_correlation = Criterion(
+    name="total_correlation",
+    summary="are latents independent of each other? (as far as covariances tell)",
+    sees="It sees whether latents vary together over the pictures.",
+    blind="It cannot see what they stand for: turned Gaussian latents stay independent, and dead ones cost nothing.",
+    reference="Locatello et al. (2020) A Sober Look at the Unsupervised Learning of Disentangled Representations",
+    judge=_judge,
+    better="lower",
+)

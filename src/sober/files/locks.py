@@ -1,0 +1,29 @@
+"""Locks of the operating system, which end with the process that holds them, however it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from sober.errors import RequestError
+
+
+def lock(file: IO[str], *, wait: bool) -> bool:
+    """Whether an open file is locked for this process now; with `wait` it always is, in the end."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Holds `folder` for one process at a time."""
+    with open(folder / ".lock", "w") as file:
+        if not lock(file, wait=False):
+            raise RequestError(f"{folder} is in use by another process: wait for it, or choose another --out")
+        yield

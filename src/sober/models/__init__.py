@@ -1,0 +1,1 @@
+"""Models: a model, families of models, and their codes."""

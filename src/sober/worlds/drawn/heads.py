@@ -1,0 +1,95 @@
+"""heads: a head that turns and nods, with two factors: a stand-in for the faces of Chen et al. (2018), section 6.2.1.
+
+The paper's toy has the azimuth (21 values) and elevation (11 values) of a 3D face model's heads (Paysan et al. 2009)
+under fixed light; 50 identities are noise, not a factor. Here a head is an ellipsoid with bumps and hollows, and 50
+draws of their sizes are 50 people. Who is shown is drawn anew each time a picture is trained on.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key, UInt8
+
+from sober.types import Factor
+from sober.worlds.drawn.mesh import SIDE, Mesh, Surface, draw, fitted, joined, kept, sheet
+from sober.worlds.world import Grid
+
+PEOPLE = 50
+AZIMUTHS = np.linspace(-np.pi / 2, np.pi / 2, 21)
+ELEVATIONS = np.linspace(-np.pi / 5, np.pi / 5, 11)
+RENDERER = "1"  # part of the cache's name: a change that alters any picture raises it
+
+# Where on the head (x to the side, y up, z forward), how far out or in, how wide, how high. Those at a side come twice.
+BUMPS = {
+    "nose": ((0, -0.15, 1.0), 0.17, 0.11, 0.1),
+    "bridge": ((0, 0.06, 1.0), 0.1, 0.08, 0.2),
+    "brow": ((0.3, 0.27, 0.92), 0.07, 0.2, 0.07),
+    "socket": ((0.32, 0.1, 0.94), -0.13, 0.14, 0.09),
+    "eye": ((0.32, 0.09, 0.94), 0.07, 0.08, 0.05),
+    "cheek": ((0.52, -0.15, 0.84), 0.06, 0.18, 0.16),
+    "lips": ((0, -0.46, 0.88), 0.12, 0.16, 0.08),
+    "mouth": ((0, -0.46, 0.88), -0.1, 0.19, 0.03),
+    "chin": ((0, -0.8, 0.6), 0.14, 0.18, 0.14),
+    "jaw": ((0.6, -0.62, 0.4), 0.09, 0.25, 0.2),
+    "ear": ((0.98, 0, -0.14), 0.15, 0.09, 0.17),
+    "crown": ((0, 0.45, -0.9), 0.12, 0.5, 0.5),
+}
+
+
+class Heads(Grid):
+    name = "heads"
+    summary = "a head that turns and nods, of 50 people: 2 factors, 231 poses of 64 x 64"
+    reference = "Chen, Li, Grosse & Duvenaud (2018): Isolating sources of disentanglement in variational autoencoders"
+    factors = (
+        Factor("azimuth", len(AZIMUTHS), "ordinal", tuple(AZIMUTHS.tolist())),
+        Factor("elevation", len(ELEVATIONS), "ordinal", tuple(ELEVATIONS.tolist())),
+    )
+    image_shape = (SIDE, SIDE, 1)
+    stochastic = True
+
+    def make_data(self) -> UInt8[np.ndarray, "50 231 64 64"]:
+        return kept(f"{self.name}-{RENDERER}", all_heads)
+
+    def pixels(
+        self, data: UInt8[Array, "50 231 64 64"], index: Int[Array, " n"], key: Key[Array, ""]
+    ) -> Float[Array, "n 64 64 1"]:
+        person = jax.vmap(lambda each: jax.random.randint(each, (), 0, PEOPLE))(self.keys(key, index))
+        return data[person, index][..., None].astype(jnp.float32) / 255
+
+
+def all_heads() -> UInt8[np.ndarray, "50 231 64 64"]:
+    azimuth, elevation = np.repeat(AZIMUTHS, len(ELEVATIONS)), np.tile(ELEVATIONS, len(AZIMUTHS))
+    return np.stack([draw(head(person), azimuth, elevation) for person in range(PEOPLE)])
+
+
+def head(person: int) -> Mesh:
+    """One of the people; 0 is the plain head from which the others differ."""
+    vary = np.random.default_rng(person).standard_normal(len(BUMPS) + 3) if person else np.zeros(len(BUMPS) + 3)
+    size = np.array([0.74, 1.0, 0.86]) * (1 + 0.06 * vary[-3:])
+    towards = _directions(rows=42, columns=56)
+    out = np.zeros(towards.shape[:2])
+    for (place, amount, wide, high), change in zip(BUMPS.values(), vary, strict=False):
+        for side in (-1, 1) if place[0] else (1,):
+            centre = np.array(place) * [side, 1, 1]
+            away = (towards - centre / np.linalg.norm(centre)) / [wide, high, wide]
+            out += amount * (1 + 0.25 * change) * np.exp(-(away**2).sum(axis=-1) / 2)
+    skull = towards * size + towards * out[..., None]
+    return fitted(joined(sheet(skull), _neck()), closed=True)
+
+
+def _directions(rows: int, columns: int) -> Float[np.ndarray, "rows columns 3"]:
+    """Directions all around, from below to above; twice as dense in front, where the face is."""
+    height = np.linspace(-np.pi / 2, np.pi / 2, rows)[:, None]
+    turn = np.linspace(-np.pi, np.pi, columns)
+    turn = turn - 0.5 * np.sin(turn)
+    return np.stack([np.cos(height) * np.sin(turn), np.sin(height) + 0 * turn, np.cos(height) * np.cos(turn)], axis=-1)
+
+
+def _neck() -> Surface:
+    """From where the shoulders would begin up into the head."""
+    height = np.array([-1.3, -1.3, -1.15, -0.9, -0.5, -0.5])[:, None]
+    radius = np.array([0, 0.5, 0.42, 0.4, 0.4, 0])[:, None]
+    turn = np.linspace(-np.pi, np.pi, 25)
+    return sheet(np.stack([radius * np.sin(turn), height + 0 * turn, radius * np.cos(turn) - 0.1], axis=-1))

@@ -1,0 +1,1 @@
+"""Worlds of a user's own pictures."""

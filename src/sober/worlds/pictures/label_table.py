@@ -1,0 +1,288 @@
+"""A table of labels, a row for each picture: which row is whose, and what kind of factor each column is.
+
+The rule for a column, unless `kinds` says otherwise:
+
+text, true and false              categorical, values sorted
+whole numbers, at most 100        ordinal, values sorted (1.0 is whole: tables with gaps are often written so)
+whole numbers, more than 100      continuous
+other numbers                     continuous
+one value only                    left out
+text or whole numbers, all different   left out: names and numbers of pictures
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from sober.errors import RequestError, brief, counted, listed
+from sober.types import Factor, Kind
+from sober.worlds.pictures.kept import Labelled
+from sober.worlds.pictures.picture_files import ENDINGS, printable
+
+Value = str | float | None  # None is missing
+Columns = dict[str, list[Value]]
+
+MISSING = frozenset({"", "na", "n/a", "nan", "null"})  # in a CSV file, in small letters
+FEW = 100  # distinct whole numbers that still are classes
+KINDS = (*get_args(Kind), "ignore")
+
+
+def parse_kinds(text: str) -> dict[str, str]:
+    """`height:continuous;species:categorical` to `{"height": "continuous", "species": "categorical"}`."""
+    kinds = {}
+    for part in filter(None, text.split(";")):
+        name, colon, kind = part.rpartition(":")
+        if not colon or not name:
+            raise RequestError(f"kinds={text} is not of the form COLUMN:KIND;COLUMN:KIND")
+        kinds[name] = kind
+    return kinds
+
+
+def read_labels(
+    path: Path, pictures: Sequence[str], *, file: str | None = None, kinds: Mapping[str, str] | None = None
+) -> Labelled:
+    """The factors that a table has for `pictures`, the paths of files below their folder.
+
+    `file` is the column that names the pictures; without it, the one that names most. What is left out, and pictures
+    that have no row, are told in one warning.
+    """
+    table = _read(path)
+    column, row_of = _matched(path, table, pictures, file)  # (N,)
+    kinds = kinds or {}
+    if unknown := kinds.keys() - table.keys() or kinds.keys() & {column}:
+        others = listed(table.keys() - {column}) or "none"
+        raise RequestError(f"{path} has no column {listed(unknown)} to be a factor: it has {others}")
+    columns: Columns = {}
+    for name, cells in table.items():
+        if name != column and kinds.get(name) != "ignore":
+            # Cells of a CSV file are text until here: a picture may be named 007.
+            values = cells if path.suffix.lower() == ".parquet" else _typed(cells)
+            columns[name] = [None if row < 0 else values[row] for row in row_of]
+            if any(value in (math.inf, -math.inf) for value in columns[name]):
+                raise RequestError(
+                    f"{path} has an infinite value in column {name!r}: leave it empty if it is not known"
+                )
+    labelled, notes = factors_of(columns, kinds, len(pictures))
+    used = len(set(row_of[row_of >= 0].tolist()))
+    if without := int(np.sum(row_of < 0)):
+        notes.append(f"{without:,} of {counted(len(pictures), 'picture')} without a row")
+    if spare := len(table[column]) - used:
+        notes.append(f"{counted(spare, 'row')} without a picture")
+    if notes:
+        warnings.warn(f"{path.name}, by its column {column!r}: {'; '.join(notes)}", stacklevel=2)
+    return labelled
+
+
+def factors_of(columns: Columns, kinds: Mapping[str, str], pictures: int) -> tuple[Labelled, list[str]]:
+    """Columns of values as factors, and notes on those left out."""
+    for name, kind in kinds.items():
+        if kind not in KINDS:
+            raise RequestError(f"column {name!r} cannot be {kind!r}: choose one of {listed(KINDS)}")
+    factors, rows, left_out = [], [], []
+    for name, values in columns.items():
+        known = {value for value in values if value is not None}
+        kind = kinds.get(name) or _kind(known, sum(value is not None for value in values))
+        if kind in KINDS[:-1]:
+            factor, row = _factor(name, values, known, kind)  # type: ignore[arg-type]
+            factors.append(factor)
+            rows.append(row)
+        elif kind != "ignore":
+            left_out.append(f"{name} ({kind})")
+    notes = [f"left out {', '.join(left_out)}"] if left_out else []
+    return Labelled(tuple(factors), np.stack(rows, axis=1) if rows else np.empty((pictures, 0))), notes
+
+
+def _kind(known: set[Any], rows: int) -> str:
+    """The kind of a column with these distinct values in so many rows; or, in words, why it is no factor."""
+    if len(known) < 2:
+        return "one value" if known else "no values"
+    numbers = all(isinstance(value, float) for value in known)
+    whole = numbers and all(value.is_integer() for value in known)
+    if len(known) == rows and (whole or not numbers):
+        return "another value for each picture"
+    if not numbers:
+        return "categorical"
+    return "ordinal" if whole and len(known) <= FEW else "continuous"
+
+
+def _factor(name: str, values: list[Value], known: set[Any], kind: Kind) -> tuple[Factor, Float[np.ndarray, " N"]]:
+    numbers = all(isinstance(value, float) for value in known)
+    if kind == "continuous":
+        if not numbers or not known:
+            odd = next((value for value in values if isinstance(value, str)), "nothing")
+            raise RequestError(f"column {name!r} cannot be continuous: it holds {odd!r}")
+        return Factor(name, 0, kind), np.array([math.nan if value is None else value for value in values], float)
+    if not known:
+        raise RequestError(f"column {name!r} cannot be {kind}: it holds nothing")
+    # A column of numbers and text is text; numbers among it are written as whole ones where they are.
+    ordered = sorted(known) if numbers else sorted({_text(value) for value in known})
+    class_of = {value: float(at) for at, value in enumerate(ordered)}
+    row = [math.nan if v is None else class_of[v if numbers else _text(v)] for v in values]
+    shown = tuple(ordered) if numbers and kind != "categorical" else tuple(_text(value) for value in ordered)
+    return Factor(name, len(ordered), kind, shown), np.array(row)
+
+
+def _text(value: str | float) -> str:
+    if isinstance(value, str):
+        return value
+    return str(int(value)) if value.is_integer() else repr(value)
+
+
+def _read(path: Path) -> Columns:
+    if not path.is_file():
+        raise RequestError(f"there is no table of labels at {path}")
+    table = _read_parquet(path) if path.suffix.lower() == ".parquet" else _read_csv(path)
+    if not table or not len(next(iter(table.values()))):
+        raise RequestError(f"{path} has no rows: expected a line of column names, then a row for each picture")
+    return table
+
+
+def _read_csv(path: Path) -> Columns:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            first = file.readline()
+            file.seek(0)
+            # Tables come with commas, semicolons or tabs: whichever the line of names has most of.
+            lines = csv.reader(file, delimiter=max(",;\t", key=first.count), strict=True)
+            names = [name.strip() or f"column {at}" for at, name in enumerate(next(lines, []), start=1)]
+            rows = []
+            for line in lines:
+                if line and len(line) != len(names):
+                    raise RequestError(
+                        f"{path}, line {lines.line_num}: {counted(len(line), 'value')} for "
+                        f"{counted(len(names), 'column')}"
+                    )
+                if line:
+                    rows.append(line)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise RequestError(f"{path} cannot be read as CSV in UTF-8 ({brief(error)})") from error
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise RequestError(f"{path} has several columns named {listed(twice)}: rename them")
+    stripped = ([cell.strip() for cell in cells] for cells in zip(*rows, strict=True))
+    return (
+        {
+            name: [None if cell.lower() in MISSING else cell for cell in cells]
+            for name, cells in zip(names, stripped, strict=True)
+        }
+        if rows
+        else {}
+    )
+
+
+def _typed(cells: list[Value]) -> list[Value]:
+    """Cells of text as numbers, if all that are there are numbers."""
+    try:
+        return [None if cell is None else _number(str(cell)) for cell in cells]
+    except ValueError:
+        return cells
+
+
+def _number(text: str) -> float:
+    if "_" in text:  # which Python takes for a separator of digits
+        raise ValueError(text)
+    return float(text)
+
+
+def _read_parquet(path: Path) -> Columns:
+    try:
+        import polars  # noqa: PLC0415
+    except ImportError as error:
+        raise RequestError(f"reading {path.name} needs polars: pip install polars (or save it as CSV)") from error
+    try:
+        schema = polars.read_parquet_schema(path)
+        usable = [name for name, kind in schema.items() if kind.is_numeric() or kind in _texts(polars)]
+        frame = polars.read_parquet(path, columns=usable)
+    except (OSError, polars.exceptions.PolarsError) as error:
+        raise RequestError(f"{path} cannot be read as parquet ({brief(error)})") from error
+    if others := [name for name in schema if name not in usable]:
+        warnings.warn(f"{path.name}: left out {listed(others)} (neither text nor numbers)", stacklevel=2)
+    out: Columns = {}
+    for name in usable:
+        column = frame[name]
+        if column.dtype.is_numeric():
+            out[name] = column.cast(polars.Float64).fill_nan(None).to_list()
+        else:
+            out[name] = column.cast(polars.String).to_list()
+    return out
+
+
+def _texts(polars: Any) -> tuple[Any, ...]:
+    return polars.String, polars.Boolean, polars.Categorical, polars.Enum
+
+
+def _matched(
+    path: Path, table: Columns, pictures: Sequence[str], file: str | None
+) -> tuple[str, Int[np.ndarray, " N"]]:
+    """The column that names pictures, and the row of each picture, -1 where it has none."""
+    if file is not None and file not in table:
+        raise RequestError(f"{path} has no column {file!r}: it has {listed(table)}")
+    candidates = table if file is None else [file]
+    distinct = {name: {_text(value) for value in table[name] if value is not None} for name in candidates}
+    best, most = None, (0, 0)
+    for form in FORMS:
+        pictures_of = Counter(form(picture) for picture in pictures)
+        for name in candidates:
+            values_of = Counter(form(value) for value in distinct[name])
+            found = pictures_of.keys() & values_of.keys()
+            # What names one picture counts before what may name several.
+            score = (sum(pictures_of[key] == values_of[key] == 1 for key in found), len(found))
+            if score > most:
+                best, most = (name, form), score
+    if best is None:
+        where = f"column {file!r}" if file else "no column"
+        raise RequestError(
+            f"{path}: {where} names {'none' if file else 'any'} of the pictures, such as {printable(pictures[0])}: "
+            "a picture is named by its path in the folder or its file name, with or without ending"
+        )
+    return best[0], _rows(path, table[best[0]], pictures, *best)
+
+
+def _rows(
+    path: Path, cells: list[Value], pictures: Sequence[str], column: str, form: Callable[[str], str]
+) -> Int[np.ndarray, " N"]:
+    row_of: dict[str, int] = {}
+    for row, cell in enumerate(cells):
+        key = None if cell is None else form(_text(cell))
+        if key in row_of:
+            raise RequestError(
+                f"{path} has two rows for {printable(key)} in column {column!r}, "
+                f"rows {row_of[key] + 1} and {row + 1}: keep one"
+            )
+        if key is not None:
+            row_of[key] = row
+    keys = [form(picture) for picture in pictures]
+    shared = [key for key, count in Counter(keys).items() if count > 1 and key in row_of]
+    if shared:
+        first, second = [picture for picture in pictures if form(picture) == shared[0]][:2]
+        raise RequestError(
+            f"{path} has one row for {printable(shared[0])}, but there are {printable(first)} and "
+            f"{printable(second)}: write their paths in column {column!r}"
+        )
+    return np.array([row_of.get(key, -1) for key in keys])
+
+
+def _path(name: str) -> str:
+    return name.replace("\\", "/").removeprefix("./")
+
+
+def _without_ending(name: str) -> str:
+    head, dot, ending = name.rpartition(".")
+    return head if dot and f".{ending.lower()}" in ENDINGS else name
+
+
+# How a table may name a picture, the strictest first: of forms that match equally many, the first counts.
+FORMS: tuple[Callable[[str], str], ...] = (
+    _path,
+    lambda name: _without_ending(_path(name)),
+    lambda name: _path(name).rpartition("/")[2],
+    lambda name: _without_ending(_path(name).rpartition("/")[2]),
+)

@@ -1,0 +1,1 @@
+"""Worlds that others published, read from their files."""

@@ -1,0 +1,1 @@
+"""Views of a world: the same pictures, fewer of them or drawn otherwise."""
