@@ -14,7 +14,7 @@ SOURCE = Path(sober.__file__).parent
 
 # Who comes before whom. A module may import from strictly earlier lines, and a package from itself.
 ORDER = [
-    ("errors",),
+    ("errors", "machine", "shared"),
     ("types",),
     ("files",),
     ("device",),

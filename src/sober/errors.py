@@ -1,4 +1,5 @@
-"""The one exception a user causes: it says what was wrong, where, and what to do, in one line."""
+"""What a user can cause: each error says what was wrong, where, and what to do, in one line. Code that reacts to one asks
+for its type, never for its words."""
 
 from __future__ import annotations
 
@@ -7,6 +8,18 @@ from collections.abc import Iterable
 
 class RequestError(ValueError):
     """A request that cannot be met. The command line prints its message and exits with status 2."""
+
+
+class UnknownError(RequestError):
+    """A name that is in no registry."""
+
+
+class MissingError(RequestError):
+    """Files of a published data set that are not here."""
+
+
+class FullDiskError(RequestError):
+    """There is no room to write."""
 
 
 def listed(names: Iterable[object]) -> str:
