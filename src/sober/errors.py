@@ -1,5 +1,7 @@
-"""What a user can cause: each error says what was wrong, where, and what to do, in one line. Code that reacts to one asks
-for its type, never for its words."""
+"""What a user can cause: each error says what was wrong, where, and what to do, in one line.
+
+Code that reacts to an error asks for its type, never for its words.
+"""
 
 from __future__ import annotations
 
