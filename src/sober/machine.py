@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def cores() -> int:
@@ -10,3 +17,19 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):  # not on macOS
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def in_order(function: Callable[[T], R], items: Iterable[T], workers: int | None = None) -> Iterator[R]:
+    """function(item) of one item after the other, several at a time: one for each core unless told otherwise.
+
+    No more items are taken than are being worked on, so they may come from disk one by one.
+    """
+    workers = workers or cores()
+    waiting: collections.deque[Future[R]] = collections.deque()
+    with ThreadPoolExecutor(workers) as pool:
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) >= workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

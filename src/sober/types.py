@@ -1,4 +1,4 @@
-"""The values that flow through Sober: Factor, Codes, Run and Score. Each can be saved and looked at."""
+"""The values that flow through Sober: Factor, Codes, Training, Run and Score. Each can be saved and looked at."""
 
 from __future__ import annotations
 
@@ -104,14 +104,67 @@ def read_setting(text: str) -> Setting:
 class Adam:
     """The optimiser of the papers and its settings (Kingma & Ba 2015); defaults of the Sober Look study, Table 4."""
 
-    learning_rate: float = 1e-4
-    b1: float = 0.9
-    b2: float = 0.999
-    eps: float = 1e-8
+    learning_rate: float = dataclasses.field(default=1e-4, metadata={"help": "Of Adam."})
+    b1: float = dataclasses.field(
+        default=0.9, metadata={"help": "Of Adam: what it keeps of the mean gradient at each step."}
+    )
+    b2: float = dataclasses.field(
+        default=0.999, metadata={"help": "Of Adam: what it keeps of the mean squared gradient at each step."}
+    )
+    eps: float = dataclasses.field(
+        default=1e-8, metadata={"help": "Of Adam: what is added to the root of the mean square."}
+    )
 
     def __post_init__(self) -> None:
         for name, value in dataclasses.asdict(self).items():
             object.__setattr__(self, name, _number(name, value))
+
+
+ADAM = Adam()
+
+
+@dataclasses.dataclass(frozen=True)
+class Training:
+    """How models are trained, whatever their method. Defaults: the Sober Look study, Tables 2 and 4.
+
+    The command line, `grid`, `Product`, `fit` and `tune` take their options from here.
+    """
+
+    steps: int = dataclasses.field(default=300_000, metadata={"help": "Optimiser steps of each model."})
+    batch: int = dataclasses.field(default=64, metadata={"help": "Pictures in a step."})
+    latents: int = dataclasses.field(default=10, metadata={"help": "How many latents each model has."})
+    nets: str | None = dataclasses.field(
+        default=None, metadata={"help": "Which nets; by default those that suit the picture's size."}
+    )
+    optimiser: Adam = dataclasses.field(default=ADAM, metadata={"help": "The optimiser and its settings."})
+    precision: Precision | None = dataclasses.field(
+        default=None,
+        metadata={
+            "help": "Of matrix products; bfloat16 on a GPU and float32 on a CPU by default; weights are float32."
+        },
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch", "latents"):
+            object.__setattr__(self, name, _whole(name, getattr(self, name), 1))
+        if self.precision is not None and self.precision not in get_args(Precision):
+            raise RequestError(f"precision {self.precision!r} is unknown: choose one of {listed(get_args(Precision))}")
+
+    def but(self, **changes: Any) -> Training:
+        """The same with some options changed, also those of the optimiser: `but(steps=600, learning_rate=1e-3)`."""
+        of_adam = {field.name for field in dataclasses.fields(Adam)}
+        own = {field.name for field in dataclasses.fields(self)}
+        if unknown := changes.keys() - of_adam - own:
+            raise RequestError(f"training has no option {listed(unknown)}: it has {listed(own | of_adam)}")
+        optimiser = changes.get("optimiser", self.optimiser)
+        inner = {name: value for name, value in changes.items() if name in of_adam}
+        outer = {name: value for name, value in changes.items() if name in own}
+        return dataclasses.replace(self, **outer | {"optimiser": dataclasses.replace(optimiser, **inner)})
+
+    @staticmethod
+    def options() -> frozenset[str]:
+        """Every name that `but` takes."""
+        return frozenset(field.name for kind in (Training, Adam) for field in dataclasses.fields(kind))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,6 +209,11 @@ class Run:
         return self._digest[:8].hex()
 
     @property
+    def seedless(self) -> str:
+        """The identity of what it shares with runs that differ from it in nothing but the seed."""
+        return dataclasses.replace(self, seed=0).identity
+
+    @property
     def entropy(self) -> tuple[int, int]:
         """64 bits from which all randomness of the run is drawn, as two words: a function of the identity alone."""
         words = np.frombuffer(self._digest[:8], dtype=">u4")
@@ -167,14 +225,29 @@ class Run:
         return hashlib.sha256(text.encode()).digest()
 
 
+Better = Literal["higher", "lower", "neither"]
+ScoreKind = Literal["metric", "criterion", "task", "training"]  # on codes, without labels, in use, or while it trained
+
+
 @dataclasses.dataclass(frozen=True)
 class Score:
-    """One row of results: one number about one run, with all that is needed to compute it again."""
+    """One row of results: one number about one run, with all that is needed to read it and to compute it again."""
 
     run: str
     metric: str
     value: float
+    kind: ScoreKind = "metric"
+    preset: str = ""
     settings: Mapping[str, Setting] = dataclasses.field(default_factory=dict)
+    better: Better = "higher"
+    supervised: bool = False  # whether it looked at factors
+    matrix: str = ""  # of a unified score: what was estimated,
+    rule: str = ""  # and what made one number of it
+    samples_of: str = ""  # of a score of sampled codes: the same score of their means
+    pictures: int = 0  # whose codes it is a number about
+    draw: int = 0  # the seed of all that was drawn
+    repeats: int = 1  # how often rows were drawn
+    models: int = 1  # that were compared with each other, itself among them
     flags: tuple[str, ...] = ()
     interval: tuple[float, float] | None = None
     seconds: float = 0.0

@@ -1,4 +1,8 @@
-"""Models to Codes: every picture of the grid, or a chosen sample, once per model and kept beside it.
+"""Models to Codes: every picture of a world, or a sample of them, once per model and kept beside it.
+
+codes/IDENTITY.safetensors              the codes of every picture
+codes/IDENTITY-SEED-COUNT.safetensors   of so many pictures, the first of a sequence drawn by a seed
+codes/IDENTITY-DIGEST.safetensors       of the pictures of an index
 
 Codes are computed in float32 whatever the models were trained in. All models of a pass see the same pictures, which are
 rendered on the device; how many models and pictures go at once is bounded by memory, never by the size of the world.
@@ -6,12 +10,13 @@ rendered on the device; how many models and pictures go at once is bounded by me
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -21,91 +26,168 @@ from sober.device import compiler_options, evenly, free_memory, keep_compilation
 from sober.errors import RequestError
 from sober.files import load_arrays, save_arrays
 from sober.models.family import Family
-from sober.models.model import stacked
+from sober.models.model import alike, stacked
 from sober.types import Codes, Run
 from sober.worlds import World
 
 BATCH = 512  # pictures in one forward pass
+BLOCK = 10_000  # pictures of a sequence that are drawn together
 MODELS = 32  # in one forward pass: more are no faster, and a GPU's compiler tries kernels on what they would take
 HOST_BYTES = 2**30  # of codes held in memory at once
 
-Progress = Callable[[int, int], None]
+Progress = Callable[[int, int], None]  # how much of how much is done
+Index = Int[np.ndarray, " N"]
+
+
+class Draw(NamedTuple):
+    """So many pictures of a world, drawn by a seed: a shorter draw is the beginning of a longer one."""
+
+    count: int
+    seed: int = 0
+
+    def index(self, world: World) -> Index:
+        blocks = -(-self.count // BLOCK)
+        keys = [jax.random.fold_in(jax.random.key(self.seed), block) for block in range(blocks)]
+        return np.concatenate([np.asarray(world.index(key, BLOCK)) for key in keys])[: self.count]
+
+
+Pictures = Draw | Index | None  # None is every picture that there is
+
+
+def enough(world: World, count: int, seed: int = 0) -> Draw | None:
+    """So many pictures of a world; all of them where there are no more, and none has nuisance that is drawn."""
+    if count < 1:
+        raise RequestError(f"sample must be at least 1, got {count}")
+    return None if world.size <= count and not world.stochastic else Draw(count, seed)
+
+
+def index_of(world: World, pictures: Pictures) -> Index:
+    """The places of these pictures in their world."""
+    if pictures is None:
+        return world.everything()
+    index = world.checked(pictures.index(world) if isinstance(pictures, Draw) else pictures)
+    if index.ndim != 1 or not len(index):
+        raise RequestError("index must be a list of whole numbers, the pictures to encode")
+    return index
 
 
 def encode(
     family: Family,
     runs: Sequence[Run] | None = None,
     *,
-    index: Int[np.ndarray, " N"] | None = None,
+    pictures: Pictures = None,
     progress: Progress | None = None,
 ) -> Iterator[tuple[Run, Codes]]:
-    """Codes of finished runs (all, or the given ones): for the whole grid, or for the pictures in `index`.
+    """Codes of finished runs (all, or the given ones): of every picture, of a draw, or of those in an index.
 
-    What is on disk is read; the rest is computed, as many models at a time as memory allows, and stored. Runs come in
-    the order asked for, one in memory at a time. `progress(done, total)` is told how many codes are there of those that
-    are computed.
+    What is on disk is read, be it a part of what is there; the rest is computed, as many models at a time as memory
+    allows, and stored. Runs come in the order asked for, one in memory at a time. `progress(done, total)` is told how
+    many codes are there of those that are computed.
     """
     wanted = list(family.finished if runs is None else runs)
     if not wanted:
-        raise RequestError(f"{family.folder} has no finished model: run the same 'sober train' command to go on")
-    pictures = _checked(family.world, index)
+        raise RequestError(f"{family.folder} has no finished model: run the command that trains them again to go on")
+    index = index_of(family.world, pictures)
     keep_compilations()
-    missing = {run.identity: run for run in wanted if not codes_path(family, run, index).exists()}
-    total, done = len(missing) * len(pictures), 0
+    missing = {run.identity: run for run in wanted if _stored(family, run, pictures) is None}
+    total, done = len(missing) * len(index), 0
     for run in wanted:
         if run.identity in missing:
-            same = [other for other in missing.values() if _nets(other) == _nets(run)]
-            at_once = evenly(same, models_at_once(run, len(pictures)))[0]
-            before = done
+            together = [other for other in missing.values() if alike(other) == alike(run)]
+            at_once = evenly(together, models_at_once(run, len(index)))[0]
 
-            def told(codes: int, before: int = before) -> None:
+            def told(codes: int, before: int = done) -> None:
                 if progress is not None:
                     progress(before + codes, total)
 
-            _compute(family, at_once, pictures, index, told)
-            done += len(at_once) * len(pictures)
+            compute(family, at_once, index, pictures, told)
+            done += len(at_once) * len(index)
             for other in at_once:
                 del missing[other.identity]
-        yield run, read_codes(family, run, index=index)
+        yield run, read_codes(family, run, pictures=pictures)
 
 
-def codes_path(family: Family, run: Run, index: Int[np.ndarray, " N"] | None = None) -> Path:
-    """Where a run's codes are kept: one file for the grid, one for each sample."""
-    sample = "" if index is None else "-" + hashlib.sha256(np.asarray(index, "<i8").tobytes()).hexdigest()[:12]
-    return family.folder / "codes" / f"{run.identity}{sample}.safetensors"
+def codes_path(family: Family, run: Run, pictures: Pictures = None) -> Path:
+    """Where a run's codes of these pictures are kept."""
+    if pictures is None:
+        name = run.identity
+    elif isinstance(pictures, Draw):
+        name = f"{run.identity}-{pictures.seed}-{pictures.count}"
+    else:
+        name = f"{run.identity}-{hashlib.sha256(np.asarray(pictures, '<i8').tobytes()).hexdigest()[:12]}"
+    return family.folder / "codes" / f"{name}.safetensors"
 
 
-def read_codes(family: Family, run: Run, *, index: Int[np.ndarray, " N"] | None = None) -> Codes:
-    """Codes that `encode` has stored."""
-    path = codes_path(family, run, index)
+def read_codes(family: Family, run: Run, *, pictures: Pictures = None) -> Codes:
+    """Codes that `encode` has stored, of these pictures or of more."""
+    stored = _stored(family, run, pictures)
+    if stored is None:
+        raise RequestError(
+            f"there are no such codes of run {run.identity} in {family.folder / 'codes'}: encode it first"
+        )
+    path, rows = stored
     arrays, about = load_arrays(path)
     if about.get("run") != run.identity:
         raise RequestError(f"{path} holds the codes of another run: delete it to make it again")
-    factors = family.world.labels(_checked(family.world, index))
+    factors = family.world.labels(index_of(family.world, pictures))
     flags = tuple(sorted({*json.loads(about["flags"]), *family.world.flags}))
-    return Codes(arrays["mean"], arrays["logvar"], factors, family.world.factors, flags)
+    mean, logvar = (arrays[name] if rows is None else arrays[name][rows] for name in ("mean", "logvar"))
+    return Codes(mean, logvar, factors, family.world.factors, flags)
 
 
-def _compute(
-    family: Family, runs: Sequence[Run], pictures: Int[np.ndarray, " N"], index: Any, told: Callable[[int], None]
-) -> None:
+def first_rows(codes: Codes, count: int) -> Codes:
+    """The codes of the first so many pictures."""
+    if len(codes.mean) <= count:
+        return codes
+    logvar = None if codes.logvar is None else codes.logvar[:count]
+    return dataclasses.replace(codes, mean=codes.mean[:count], logvar=logvar, factors=codes.factors[:count])
+
+
+def forget(family: Family, runs: Sequence[Run]) -> None:
+    """Removes the codes of runs, which can be computed again."""
+    for run in runs:
+        for path in (family.folder / "codes").glob(f"{run.identity}*.safetensors"):
+            path.unlink(missing_ok=True)
+
+
+def _stored(family: Family, run: Run, pictures: Pictures) -> tuple[Path, Index | slice | None] | None:
+    """The file that has a run's codes of these pictures, and where in it they are; None where there is none."""
+    path = codes_path(family, run, pictures)
+    if path.exists():
+        return path, None
+    if isinstance(pictures, Draw):
+        for other in sorted(path.parent.glob(f"{run.identity}-{pictures.seed}-*.safetensors")):
+            count = int(other.stem.rpartition("-")[2])
+            if count > pictures.count:
+                return other, slice(pictures.count)
+    whole = codes_path(family, run)
+    if pictures is None or not whole.exists():
+        return None
+    everything, index = family.world.everything(), index_of(family.world, pictures)
+    if np.array_equal(everything, np.arange(family.world.size)):
+        return whole, index
+    return (whole, slice(len(index))) if np.array_equal(everything[: len(index)], index) else None
+
+
+def compute(family: Family, runs: Sequence[Run], index: Index, pictures: Pictures, told: Callable[[int], None]) -> None:
+    """One pass of pictures through the encoders of models alike, stored."""
     trained = [family.model(run) for run in runs]
     models = stacked(trained)
     (family.folder / "codes").mkdir(exist_ok=True)
-    mean = np.empty((len(runs), len(pictures), runs[0].latents), np.float32)
+    mean = np.empty((len(runs), len(index), runs[0].latents), np.float32)
     logvar = np.empty_like(mean)
-    for start in range(0, len(pictures), BATCH):
-        part = pictures[start : start + BATCH]
+    for start in range(0, len(index), BATCH):
+        part = index[start : start + BATCH]
         padded = np.pad(part, (0, BATCH - len(part)), mode="edge")  # one shape, one compilation
         means, logvars = _forward()(family.world, models, *family.world.gather(padded))
         mean[:, start : start + len(part)] = means[:, : len(part)]
         logvar[:, start : start + len(part)] = logvars[:, : len(part)]
         told(len(runs) * (start + len(part)))
-    for at, run in enumerate(runs):
-        finite = np.isfinite(mean[at]).all() and np.isfinite(logvar[at]).all()
-        flags = ["diverged"] * (trained[at].diverged is not None) + ["not_finite"] * (not finite)
+    for m, run in enumerate(runs):
+        finite = np.isfinite(mean[m]).all() and np.isfinite(logvar[m]).all()
+        flags = ["diverged"] * (trained[m].diverged is not None) + ["not_finite"] * (not finite)
         about = {"kind": "sober.codes", "run": run.identity, "flags": json.dumps(flags)}
-        save_arrays(codes_path(family, run, index), {"mean": mean[at], "logvar": logvar[at]}, about)
+        save_arrays(codes_path(family, run, pictures), {"mean": mean[m], "logvar": logvar[m]}, about)
 
 
 @functools.cache
@@ -119,20 +201,7 @@ def _forward() -> Callable[..., tuple[Float[Array, "M B D"], Float[Array, "M B D
     return jax.jit(forward, static_argnums=0, compiler_options=compiler_options("for seconds"))
 
 
-def _nets(run: Run) -> tuple[str, int]:
-    return run.nets, run.latents
-
-
 def models_at_once(run: Run, pictures: int) -> int:
     by_host = HOST_BYTES // (pictures * run.latents * 8)
     by_device = free_memory() // (BATCH * 2**21)  # some 2 MB of activations a picture covers every net here
     return int(max(1, min(MODELS, by_host, by_device)))
-
-
-def _checked(world: World, index: Int[np.ndarray, " N"] | None) -> Int[np.ndarray, " N"]:
-    if index is None:
-        return world.everything()
-    checked = world.checked(index)
-    if checked.ndim != 1 or not len(checked):
-        raise RequestError("index must be a list of whole numbers, the pictures to encode")
-    return checked

@@ -15,9 +15,7 @@ import scipy
 from sober.errors import RequestError, brief
 from sober.report import charts
 from sober.report.charts import Chart, Row
-from sober.report.findings import ordered
 from sober.results import Made, Runs
-from sober.results.runs import criteria, metrics
 from sober.results.stats import quartiles
 
 if TYPE_CHECKING:
@@ -70,7 +68,7 @@ def drawable(runs: Runs, made: Sequence[Made]) -> list[Figure]:
 def _of_scores(runs: Runs, tables: Mapping[str, Made]) -> Iterator[Figure]:
     board = tables["leaderboard"]
     caption = dataclasses.replace(board.table, title="Scores of runs").caption(runs)
-    sound, names = runs.sound(), ordered([*metrics(runs), *criteria(runs)])
+    sound, names = runs.sound(), runs.ordered([*runs.metrics(), *runs.criteria()])
     by = ("world", "metric")
     keys = list(itertools.product(sound.different("world"), names))
     dots = len(sound.about) <= DOTS * len(runs.different("world"))
@@ -203,9 +201,9 @@ SIGNS = "Blue is positive, orange negative, and a number in brackets has a 95% i
 
 def _correlations(made: Made, row: str, column: str, symmetric: bool, by: str, says: str, runs: Runs) -> Figure:
     names = {"world": runs.different("world"), "method": runs.different("method")}
-    rows, columns = (names.get(each, ordered(made.frame[each].unique())) for each in (row, column))
+    rows, columns = (names.get(each, runs.ordered(made.frame[each].unique())) for each in (row, column))
     if symmetric:
-        rows = columns = names.get(row, ordered({*made.frame[row], *made.frame[column]}))
+        rows = columns = names.get(row, runs.ordered({*made.frame[row], *made.frame[column]}))
     panels = {}
     for key, frame in _groups(made.frame, (by,)).items():
         cells = [_cell(each, row, column) for each in frame.iter_rows(named=True)]
@@ -213,7 +211,7 @@ def _correlations(made: Made, row: str, column: str, symmetric: bool, by: str, s
         place = {pair: at for at, pair in enumerate(itertools.product(rows, columns))}
         cells = [{**cell, "at": columns.index(cell["column"])} for cell in cells]
         panels[key] = sorted(cells, key=lambda cell: place[cell["row"], cell["column"]])
-    first = names.get(by, ordered(name for (name,) in panels))
+    first = names.get(by, runs.ordered(name for (name,) in panels))
     return Figure(
         made.table.name,
         made.table.title,
@@ -235,7 +233,7 @@ def _cell(row: Row, one: str, other: str) -> Row:
 
 def _variance(made: Made, runs: Runs) -> Figure:
     groups = _groups(made.frame.drop_nulls("value"), ("world",))
-    place = {name: at for at, name in enumerate(ordered(metrics(runs)))}
+    place = {name: at for at, name in enumerate(runs.ordered(runs.metrics()))}
     return Figure(
         "objective_variance",
         made.table.title,

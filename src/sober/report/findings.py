@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy
 
-from sober.criteria.registry import CRITERIA
 from sober.errors import counted
-from sober.metrics.registry import METRICS
 from sober.results import Made, Runs, as_runs, make
-from sober.results.runs import bare, criteria, metrics, which_is_better
 
 if TYPE_CHECKING:
     import polars as pl
 
-LEADING = ("mig", "dci_disentanglement")  # which speak for the others where one number must
 FEW = 6  # runs below which a rank correlation says nothing, and even their range may miss the median
 MANY_LOST = 0.1  # a share of diverged runs that a reader must know of early
 
@@ -40,14 +36,14 @@ class Results(NamedTuple):
 
     def sign(self, name: str) -> int:
         """1 where higher is better, -1 where lower is, 0 where neither."""
-        return {"higher": 1, "lower": -1}.get(which_is_better(name, self.runs.kinds[name]), 0)
+        return self.runs.numbers[name].sign
 
 
 def findings(data: pl.DataFrame | Runs, made: Sequence[Made] | None = None) -> list[str]:
     """Up to six sentences on results, the most important first; from tables already made, or made here."""
     runs = as_runs(data)
     made = make(runs)[0] if made is None else made
-    results = Results(runs, {each.table.name: each.frame for each in made}, leading(runs), _main_world(runs))
+    results = Results(runs, {each.table.name: each.frame for each in made}, runs.leading(), _main_world(runs))
     early = [_lost] if np.mean(runs.labels("diverged")) > MANY_LOST else []
     late = [] if early else [_lost]
     sentences: list[Callable[[Results], str | None]] = [
@@ -55,19 +51,6 @@ def findings(data: pl.DataFrame | Runs, made: Sequence[Made] | None = None) -> l
     ]
     said = [sentence for each in sentences if (sentence := each(results))]
     return said if len(said) > 2 else [*said, _held(runs)]
-
-
-def ordered(names: Iterable[str]) -> list[str]:
-    """Numbers in the order in which a reader looks for them: metrics, then criteria, then those of others."""
-    known = [*LEADING, *(score for metric in METRICS.values() for score in metric.scores), *CRITERIA]
-    place = {name: at for at, name in reversed(list(enumerate(known)))}
-    return sorted(names, key=lambda name: (place.get(bare(name), len(known)), name))
-
-
-def leading(runs: Runs) -> str:
-    """The number that speaks for the others: a metric where there is one, and one that has a good end."""
-    names = [*ordered(metrics(runs)), *ordered(criteria(runs)), *ordered(runs.names)]
-    return next((name for name in names if which_is_better(name, runs.kinds[name]) != "neither"), names[0])
 
 
 def _main_world(runs: Runs) -> str:

@@ -11,10 +11,9 @@ from sober.criteria.registry import CRITERIA
 from sober.errors import counted
 from sober.metrics.metric import FLAGS
 from sober.metrics.registry import METRICS
-from sober.report.findings import leading, ordered
 from sober.report.sortable import Cell, Column, table
 from sober.results import Made, Runs
-from sober.results.runs import bare, criteria, metrics, which_is_better
+from sober.results.runs import VARIANT
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,7 +26,7 @@ def leaderboard(runs: Runs, board: Made) -> str:
     """Each setting in each world, the best by the leading number first, in turn from every world."""
     import polars as pl  # noqa: PLC0415
 
-    names, lead = ordered([*metrics(runs), *criteria(runs)]), leading(runs)
+    names, lead = runs.ordered([*runs.metrics(), *runs.criteria()]), runs.leading()
     rows = board.frame.partition_by("world", "setting", as_dict=True)
     found = {key: {row["metric"]: row for row in part.iter_rows(named=True)} for key, part in rows.items()}
     placed = board.frame.filter(metric=lead).with_columns(place=pl.int_range(pl.len()).over("world"))
@@ -71,7 +70,7 @@ def _count(number: int) -> Cell:
 
 
 def _column(name: str, runs: Runs) -> Column:
-    return Column(name, meaning(name), which_is_better(name, runs.kinds[name]))
+    return Column(name, meaning(runs.numbers[name].metric), runs.numbers[name].better)
 
 
 def short(value: float) -> str:
@@ -81,9 +80,8 @@ def short(value: float) -> str:
     return text.replace("-", "−")
 
 
-def meaning(name: str) -> str:
-    """What a number says, from its registry; nothing for those of others."""
-    known = bare(name)
+def meaning(known: str) -> str:
+    """What a metric or criterion says, from its registry; nothing for those of others."""
     about = {score: found for metric in METRICS.values() for score, found in metric.scores.items()}
     if known in about:
         return f"{about[known].summary} ({about[known]})"
@@ -97,8 +95,8 @@ def every_run(runs: Runs, frame: pl.DataFrame) -> str:
             f"<p>Single runs are left out, as there are {len(runs.about):,}: they are all in the store, in "
             "<code>scores.parquet</code>.</p>"
         )
-    names = ordered([*metrics(runs), *criteria(runs)])
-    flags = _flags_of_runs(frame)
+    names = runs.ordered([*runs.metrics(), *runs.criteria()])
+    flags = _flags_of_runs(frame, runs)
     about = runs.about.select("run", "world", "setting", "seed").iter_rows()
     columns = [
         *(Column(name, number=False) for name in ("setting", "world")),
@@ -118,20 +116,21 @@ def _value(value: float | None, flags: str) -> Cell:
     return Cell("–", remark=flags) if value is None else Cell(short(value), "", value, flags)
 
 
-def _flags_of_runs(frame: pl.DataFrame) -> dict[tuple[str, str], str]:
-    """Flags by run and number, whether its preset is part of its name or not."""
-    flagged = frame.filter(frame["flags"].fill_null("") != "").select("run", "metric", "preset", "flags")
-    found = {(run, metric): flags for run, metric, _, flags in flagged.iter_rows()}
-    return found | {(run, f"{metric} [{preset}]"): flags for run, metric, preset, flags in flagged.iter_rows()}
+def _flags_of_runs(frame: pl.DataFrame, runs: Runs) -> dict[tuple[str, str], str]:
+    """Flags by run and number."""
+    names = {(number.metric, number.preset, number.settings): name for name, number in runs.numbers.items()}
+    flagged = frame.filter(frame["flags"].list.len() > 0).select("run", *VARIANT, "flags")
+    return {
+        (run, names[metric, preset, settings]): " ".join(flags)
+        for run, metric, preset, settings, flags in flagged.iter_rows()
+    }
 
 
 def flags(frame: pl.DataFrame) -> str:
     """Flags that occur, with what they say and how often they do."""
     import polars as pl  # noqa: PLC0415
 
-    words = (
-        frame.select("run", pl.col("flags").fill_null("").str.split(" ")).explode("flags").filter(pl.col("flags") != "")
-    )
+    words = frame.select("run", "flags").explode("flags").drop_nulls("flags")
     if words.is_empty():
         return "<p>No score has a flag.</p>"
     counts = words.group_by("flags").agg(pl.len(), pl.col("run").n_unique()).sort("flags").iter_rows()

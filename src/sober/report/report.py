@@ -1,28 +1,28 @@
-"""The report of a study: everything that its store has to say, as one HTML file that opens without a network."""
+"""The report: everything that a folder of results has to say, as one HTML file that opens without a network."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sober.errors import RequestError, counted
-from sober.files import read_json
 from sober.models.model import Model, load
 from sober.report import page, sources
+from sober.report.cards import showcase_part
 from sober.report.explorer import HtmlPart, Start, explorer_part, write
 from sober.report.figures import Figure, drawable, save
-from sober.report.findings import findings, leading, ordered
+from sober.report.findings import findings
 from sober.report.leaderboard import every_run, flags, leaderboard, short
 from sober.report.page import Section
-from sober.report.showcase import load_showcase, showcase_part, shown_path
+from sober.report.showcase import load_showcase, shown_path
 from sober.report.sortable import Cell, Column, table
-from sober.results import Made, Runs, as_runs, make, pairs_of
-from sober.results.runs import metrics, short_settings, which_is_better
-from sober.results.store import Store
+from sober.results import Folder, Made, Request, Runs, as_runs, make
+from sober.results.judged import pairs_of
+from sober.words import assignments
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,31 +35,31 @@ CASES = {"same": "the same", "different": "another"}
 
 
 def report(folder: Path | str, out: Path | None = None, figures: Path | None = None) -> Path:
-    """Writes the report of a store's folder, and its figures as SVG and PDF where asked for; returns the report's path.
+    """Writes the report of a folder of results, and its figures as SVG and PDF where asked for; returns its path.
 
-    It reads nothing but the store. `study.json` beside it may hold the study's name, title, scale and command.
+    It reads nothing but the folder's results.
     """
-    store = Store.open(folder)
-    frame, shared = short_settings(store.table())
+    opened = Folder.open(folder)
+    path, frame = opened.path, opened.store.table()
     if frame.is_empty():
-        raise RequestError(f"{folder} has no scores yet: run the study first")
-    runs = as_runs(frame, pairs_of(store.folder))
+        raise RequestError(f"{folder} has no scores yet: run the command that made it, or sober score {folder}")
+    runs = as_runs(frame, pairs_of(path))
     made, lacking = make(runs)
     drawings = drawable(runs, made)
-    chosen = shown_runs(store, runs)
+    chosen = shown_runs(path, runs)
     settings = dict(zip(runs.labels("run"), runs.labels("setting"), strict=True))
-    models = showcase_part(store, chosen, _scores(runs), settings) if chosen else None
-    explorer = _explorer(store, chosen, settings)
-    study = _study(store.folder)
-    title = str(study.get("title") or study.get("name") or store.folder.resolve().name)
+    models = showcase_part(path, chosen, _scores(runs), settings) if chosen else None
+    explorer = _explorer(path, chosen, settings)
+    request = opened.request
+    title = request.title or request.name or opened.summary()
     sections = [
         *_sections(runs, frame, made, drawings, models, explorer),
         Section("cite", "How to cite what was used", sources.citations(runs)),
-        Section("reproduce", "How to reproduce it", sources.reproduction(store.folder, study, frame, made, lacking)),
+        Section("reproduce", "How to reproduce it", sources.reproduction(path, request, frame, made, lacking)),
     ]
     text = page.page(
         title,
-        _head(title, study, runs, shared),
+        _head(title, request, runs),
         sections,
         css=page.style("explorer.css", "report.css") + (models.css if models else ""),
         data={"report-data": page.figure_data(drawings)} | ({"explorer-data": explorer.data} if explorer else {}),
@@ -67,7 +67,7 @@ def report(folder: Path | str, out: Path | None = None, figures: Path | None = N
     )
     if figures is not None:
         save(drawings, Path(figures))
-    return write(Path(out) if out is not None else store.folder / "report.html", text)
+    return write(Path(out) if out is not None else path / "report.html", text)
 
 
 def _sections(
@@ -98,18 +98,18 @@ def _sections(
     ]
 
 
-def _head(title: str, study: Mapping[str, Any], runs: Runs, shared: Mapping[str, Sequence[str]]) -> str:
+def _head(title: str, request: Request, runs: Runs) -> str:
     counts = [counted(len(runs.about), "run")]
     counts += [counted(len(runs.different(name)), name) for name in ("world", "method", "setting", "seed")]
-    scales = [study["scale"]] if study.get("scale") else [each or "full study" for each in runs.scales]
-    name = f"<p>{escape(str(study['name']))}</p>" if study.get("name") and study["name"] != title else ""
+    scales = [request.scale] if request.scale else [each or "full study" for each in runs.scales]
+    name = f"<p>{escape(request.name)}</p>" if request.name and request.name != title else ""
     return (
         f"<h1>{escape(title)}</h1>{name}<p class='about'>{' · '.join(counts)}</p>"
         f"<p class='about'>Scale: {escape(' | '.join(map(str, scales)))}</p>"
         + "".join(
             f"<p class='about'>All {escape(f'settings of {method}' if method else 'settings')} have "
-            f"{escape(', '.join(words))}.</p>"
-            for method, words in shared.items()
+            f"{escape(assignments(values).replace(' ', ', '))}.</p>"
+            for method, values in runs.shared.items()
         )
     )
 
@@ -132,33 +132,21 @@ def _transfer(made: Made) -> str:
     return f'<p class="says">{says}</p>{table(made.caption, columns, rows, "case")}'
 
 
-def _study(folder: Path) -> Mapping[str, Any]:
-    path = folder / "study.json"
-    if not path.exists():
-        return {}
-    study = read_json(path)
-    if not isinstance(study, dict):
-        raise RequestError(f"{path} does not describe a study: restore it, or delete it")
-    return study
-
-
-def shown_runs(store: Store, runs: Runs) -> list[str]:
-    """The runs that the store has something to show of, the best by the leading number first."""
-    shown = {path.stem for path in (store.folder / "shown").glob("*.safetensors")}
-    name = leading(runs)
-    sign = 1 if which_is_better(name, runs.kinds[name]) == "lower" else -1
-    order = np.ma.argsort(sign * runs.columns([name])[:, 0])  # those without the number come last
+def shown_runs(folder: Path, runs: Runs) -> list[str]:
+    """The runs that the folder has something to show of, the best by the leading number first."""
+    shown = {path.stem for path in (folder / "shown").glob("*.safetensors")}
+    order = np.ma.argsort(-runs.turned(runs.leading()))  # those without the number come last
     return [run for run in runs.labels("run")[order].tolist() if run in shown][:SHOWN]
 
 
-def _explorer(store: Store, chosen: Sequence[str], settings: Mapping[str, str]) -> HtmlPart | None:
-    """The explorer of the best models whose weights are in the store, and small enough for a page."""
+def _explorer(folder: Path, chosen: Sequence[str], settings: Mapping[str, str]) -> HtmlPart | None:
+    """The explorer of the best models whose weights are in the folder, and small enough for a page."""
     models: list[Model] = []
     starts, kl, titles = [], [], []
     for run in chosen:
-        path = store.folder / "models" / f"{run}.safetensors"
+        path = folder / "models" / f"{run}.safetensors"
         if len(models) < EXPLORED and path.exists() and path.stat().st_size < LARGEST:
-            arrays, about = load_showcase(shown_path(store.folder, run))
+            arrays, about = load_showcase(shown_path(folder, run))
             pictures = zip(arrays["codes"], arrays["pictures"], strict=True)
             models.append(load(path))
             starts.append(
@@ -171,7 +159,7 @@ def _explorer(store: Store, chosen: Sequence[str], settings: Mapping[str, str]) 
 
 def _scores(runs: Runs) -> dict[str, str]:
     """A line with the metrics of each run."""
-    names = ordered(metrics(runs))
+    names = runs.ordered(runs.metrics())
     return {
         run: " · ".join(
             f"{name} {short(value)}" for name, value in zip(names, values, strict=True) if value is not None

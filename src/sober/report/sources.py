@@ -13,10 +13,8 @@ from sober.criteria.registry import CRITERIA
 from sober.errors import counted
 from sober.methods import METHODS
 from sober.metrics.registry import METRICS
-from sober.report.findings import ordered
 from sober.report.leaderboard import meaning
-from sober.results import Made, Runs
-from sober.results.runs import bare
+from sober.results import Made, Request, Runs
 from sober.worlds import WORLDS
 
 if TYPE_CHECKING:
@@ -30,10 +28,11 @@ DEFAULTS: Mapping[str, Any] = {"b1": 0.9, "b2": 0.999, "eps": 1e-8}
 def measured(runs: Runs) -> str:
     """What each number says; of criteria, also what they see and what they cannot."""
     items = []
-    for name in ordered(runs.names):
-        criterion = CRITERIA.get(bare(name))
-        says = f"{criterion.summary}: {criterion.sees} {criterion.blind}" if criterion else meaning(name)
-        samples = "; here of samples" if name.partition(" [")[0].endswith("_sampled") else ""
+    for name in runs.ordered(runs.names):
+        number = runs.numbers[name]
+        criterion = CRITERIA.get(number.metric)
+        says = f"{criterion.summary}: {criterion.sees} {criterion.blind}" if criterion else meaning(number.metric)
+        samples = f"; {number.samples_of} of samples" if number.samples_of else ""
         text = (says.replace("?:", "?") or "a number of training, or of others") + samples
         items.append(f"<dt><code>{escape(name)}</code></dt><dd>{escape(text)}</dd>")
     return f"<dl>{''.join(items)}</dl>"
@@ -62,7 +61,7 @@ def _used(runs: Runs) -> Iterator[tuple[str, str]]:
     for name in runs.different("method"):
         if name in METHODS:
             yield METHODS[name].reference, f"method {name}"
-    for name in ordered({bare(name) for name in runs.names}):
+    for name in dict.fromkeys(runs.numbers[name].metric for name in runs.ordered(runs.names)):
         for metric in METRICS.values():
             if name in metric.scores:
                 yield metric.reference, f"metric {metric.name}"
@@ -75,20 +74,17 @@ def _used(runs: Runs) -> Iterator[tuple[str, str]]:
 
 
 def reproduction(
-    folder: Path, study: Mapping[str, Any], frame: pl.DataFrame, made: list[Made], lacking: Mapping[str, str]
+    folder: Path, request: Request, frame: pl.DataFrame, made: list[Made], lacking: Mapping[str, str]
 ) -> str:
     """Commands for the study, its tables, this report, and the training of each setting."""
     parts = []
-    if command := study.get("command"):
-        parts.append(f"<p>The study:</p>{_code(command)}")
-    parts.append(f"<p>This report, from the store alone:</p>{_code(f'sober report {shlex.quote(str(folder))}')}")
+    if request.command:
+        parts.append(f"<p>What made the models:</p>{_code(request.command)}")
+    parts.append(f"<p>This report, from the folder alone:</p>{_code(f'sober report {shlex.quote(str(folder))}')}")
     names = ", ".join(each.table.name for each in made)
     parts.append(
         f"<p>The tables behind its numbers ({escape(names)}), as Markdown, LaTeX and parquet:</p>"
-        + _code(
-            "from pathlib import Path\nfrom sober import results\nfrom sober.results.store import Store\n\n"
-            f"for made in results.make(Store.open({str(folder)!r}).table())[0]:\n    results.write(made, Path())"
-        )
+        + _code(f"sober tables {shlex.quote(str(folder))}")
     )
     parts.append(_training(frame))
     parts.append(f"<p>{escape(_versions(frame))}</p>")

@@ -12,9 +12,10 @@ from jaxtyping import Float
 from numpy.ma import MaskedArray
 
 from sober.errors import RequestError, counted, listed
-from sober.results.runs import Runs, as_runs, criteria, metrics, places, sampled, unified, which_is_better
+from sober.results.runs import Runs, as_runs, places
 from sober.results.stats import (
     Interval,
+    Unified,
     adjusted_share,
     beats_random,
     interval,
@@ -42,22 +43,27 @@ ESTIMATE = {"value": float, "low": float, "high": float}
 def metric_agreement(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
     """Rank correlation of each two supervised metrics over the runs of a world."""
     runs = as_runs(data)
-    pairs = list(itertools.combinations(metrics(runs), 2))
+    pairs = list(itertools.combinations(runs.metrics(), 2))
     return _correlations(runs, ("metric", "other"), pairs, resamples, seed)
 
 
 def criteria_against_metrics(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
     """Rank correlation of each number that needs no labels with each supervised metric, over the runs of a world."""
     runs = as_runs(data)
-    pairs = list(itertools.product(criteria(runs), metrics(runs)))
+    pairs = list(itertools.product(runs.criteria(), runs.metrics()))
     return _correlations(runs, ("criterion", "metric"), pairs, resamples, seed)
 
 
 def unified_agreement(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
     """Rank correlation of scores that share the matrix, or the rule, over the runs of a world."""
     runs = as_runs(data)
-    pairs = unified_pairs(unified(runs))
+    pairs = unified_pairs(_unified(runs))
     return _correlations(runs, ("score", "other", "shared"), pairs, resamples, seed)
+
+
+def _unified(runs: Runs) -> list[Unified]:
+    known = ((name, runs.numbers[name]) for name in runs.unified())
+    return [Unified(name, number.matrix, number.rule or number.metric) for name, number in known]
 
 
 def _correlations(
@@ -85,7 +91,7 @@ def _ranked(x: MaskedArray, y: MaskedArray, resamples: int, seed: int) -> tuple[
 def worlds_agreement(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
     """Rank correlation of a metric in one world with the same metric in another, over the medians of settings."""
     runs = as_runs(data).sound()
-    names, worlds = metrics(runs), runs.different("world")
+    names, worlds = runs.metrics(), runs.different("world")
     grid = runs.grid(names, runs.different("setting"))
     medians = quartiles(grid.reshape(-1, grid.shape[-1]))[1].reshape(grid.shape[:-1])  # (W, K, S)
     rows = []
@@ -102,7 +108,7 @@ def objective_variance(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES,
     rows = []
     for (world,), part in runs.by("world"):
         counts = resampled(len(part.about), resamples=resamples, seed=seed)
-        for name, by in itertools.product(metrics(runs), ("method", "setting")):
+        for name, by in itertools.product(runs.metrics(), ("method", "setting")):
             column = part.columns([name])[:, 0]
             here = ~np.ma.getmaskarray(column)
             if here.any():
@@ -124,9 +130,9 @@ def _explained(values: np.ndarray, groups: np.ndarray, counts: np.ndarray) -> tu
 def transfer(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
     """How often the best setting of one seed does as well as one drawn at random, where metric or world changes."""
     runs = as_runs(data).sound()
-    signs = {name: {"higher": 1.0, "lower": -1.0}.get(which_is_better(name, "metric")) for name in metrics(runs)}
-    names = [name for name, sign in signs.items() if sign]
-    grid = runs.grid(names, _common_settings(runs)) * np.array([signs[name] for name in names])[:, None, None]
+    names = [name for name in runs.metrics() if runs.numbers[name].sign]
+    signs = np.array([float(runs.numbers[name].sign) for name in names])
+    grid = runs.grid(names, _common_settings(runs)) * signs[:, None, None]
     played, blind = tournament(grid), tournament(grid, blind=True)
     counts = resampled(grid.shape[-1], resamples=resamples, seed=seed)
     found = interval(beats_random(played), beats_random(played, counts=counts))
@@ -152,8 +158,8 @@ def means_against_samples(data: pl.DataFrame | Runs, *, resamples: int = RESAMPL
     `higher` is the share of runs in which the means have more of it.
     """
     runs = as_runs(data)
-    names, rows = sampled(runs), []
-    twins = [f"{name}_sampled" for name in names]
+    twin_of, rows = runs.sampled(), []
+    names, twins = list(twin_of), list(twin_of.values())
     for (world, method, setting, strength), part in runs.by("world", "method", "setting", "strength"):
         means, samples = part.columns(names), part.columns(twins)
         found = median_intervals((means - samples).T, resamples=resamples, seed=seed)
@@ -172,7 +178,7 @@ def means_against_samples(data: pl.DataFrame | Runs, *, resamples: int = RESAMPL
 def strength_trends(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
     """Rank correlation of each number with the strength of regularisation, over the runs of a method in a world."""
     runs = as_runs(data)
-    names, rows = [*metrics(runs), *criteria(runs)], []
+    names, rows = [*runs.metrics(), *runs.criteria()], []
     runs = runs.where(runs.about["strength"].is_not_null().to_numpy())
     for (world, method), part in runs.by("world", "method"):
         n, found = _ranked(np.ma.array(part.labels("strength")[:, None]), part.columns(names), resamples, seed)
@@ -194,7 +200,7 @@ def udr_by_partners(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, se
         inside = [(new[int(i)], int(j), float(score)) for i, j, score in pairs.scores if int(i) in new]
         fewest = int(np.bincount([i for i, _, _ in inside]).min())
         numbers = [*(p for p in PARTNERS if p < fewest), fewest]
-        for name in metrics(runs):
+        for name in runs.metrics():
             column = runs.columns([name])[[at[pairs.runs[model]] for model in known], 0]
             if np.ma.is_masked(column) or np.ptp(column) == 0:
                 continue
@@ -210,7 +216,7 @@ def leaderboard(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: 
     `best` is the probability that its run is the best when one run of each setting is drawn.
     """
     runs = as_runs(data)
-    names, worlds, settings = [*metrics(runs), *criteria(runs)], runs.different("world"), runs.different("setting")
+    names, worlds, settings = [*runs.metrics(), *runs.criteria()], runs.different("world"), runs.different("setting")
     grid = runs.grid(names, settings)
     flat = grid.reshape(-1, grid.shape[-1])
     medians = median_intervals(flat, resamples=resamples, seed=seed)
@@ -220,7 +226,7 @@ def leaderboard(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: 
     tally = _tally(runs, names)
     rows = []
     for (w, world), (k, name) in itertools.product(enumerate(worlds), enumerate(names)):
-        better = which_is_better(name, runs.kinds[name])
+        better = runs.numbers[name].better
         best, part = _chances(grid[w, k], better), []
         for s, setting in enumerate(settings):
             if (world, setting) in tally:
@@ -276,14 +282,14 @@ WORLDS = Need("at least two worlds", lambda runs: len(runs.different("world")) >
 SETTINGS = Need("at least two settings that all worlds share", lambda runs: len(_common_settings(runs)) > 1)
 SEEDS = Need("at least two seeds", lambda runs: len(runs.different("seed")) > 1)
 METHODS = Need("at least two methods", lambda runs: len(runs.different("method")) > 1)
-ONE_METRIC = Need("a supervised metric", lambda runs: bool(metrics(runs)))
-TWO_METRICS = Need("at least two supervised metrics", lambda runs: len(metrics(runs)) > 1)
-CRITERIA = Need("a number that needs no labels, such as udr or elbo", lambda runs: bool(criteria(runs)))
+ONE_METRIC = Need("a supervised metric", lambda runs: bool(runs.metrics()))
+TWO_METRICS = Need("at least two supervised metrics", lambda runs: len(runs.metrics()) > 1)
+CRITERIA = Need("a number that needs no labels, such as udr or elbo", lambda runs: bool(runs.criteria()))
 UNIFIED = Need(
-    "at least two unified scores, such as mi/mig and gbt/mig", lambda runs: bool(unified_pairs(unified(runs)))
+    "at least two unified scores, such as mi/mig and gbt/mig", lambda runs: bool(unified_pairs(_unified(runs)))
 )
 SAMPLES = Need(
-    "a number of means and of samples, such as gaussian_total_correlation_sampled", lambda runs: bool(sampled(runs))
+    "a number of means and of samples, such as gaussian_total_correlation_sampled", lambda runs: bool(runs.sampled())
 )
 PAIRS = Need("the pair scores that a study keeps of udr", lambda runs: bool(runs.pairs))
 STRENGTH = Need(

@@ -1,4 +1,4 @@
-"""Results of a study as one row for each run, which every table is a function of.
+"""Results as one row for each run, which every table is a function of.
 
 Runs that diverged are counted in the leaderboard and the captions, and take part in nothing else.
 """
@@ -8,8 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -17,17 +16,37 @@ from numpy.ma import MaskedArray
 
 from sober.criteria.registry import CRITERIA
 from sober.errors import RequestError, listed
-from sober.files import load_arrays
-from sober.metrics.registry import METRICS
+from sober.metrics import METRICS
+from sober.results.judged import Pairs
+from sober.results.rows import OF_RUN, OF_SCORE, run_of
+from sober.results.settings import short_settings
+from sober.types import Better, ScoreKind
+from sober.words import assignments
 
 if TYPE_CHECKING:
     import polars as pl
 
-NEEDED = ("run", "world", "method", "setting", "seed", "kind", "metric", "preset", "value", "flags", "scale")
-KNOWN: dict[str, tuple[bool, Literal["higher", "lower", "neither"]]] = {
-    **{name: (False, criterion.better) for name, criterion in CRITERIA.items()},
-    **{name: (metric.supervised, about.better) for metric in METRICS.values() for name, about in metric.scores.items()},
-}
+LAST = 10**6  # the place of what no registry knows
+VARIANT = ("metric", "preset", "settings")  # what tells one number about runs from another
+
+
+class Number(NamedTuple):
+    """What is known of one of the numbers about runs, as its rows say."""
+
+    metric: str
+    preset: str
+    settings: str
+    kind: ScoreKind
+    better: Better
+    supervised: bool
+    matrix: str
+    rule: str
+    samples_of: str
+
+    @property
+    def sign(self) -> int:
+        """1 where higher is better, -1 where lower is, 0 where neither."""
+        return {"higher": 1, "lower": -1}.get(self.better, 0)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -35,12 +54,16 @@ class Runs:
     """Results with a row for each of N runs and a column for each of K numbers, masked where there is none."""
 
     about: pl.DataFrame  # run, world, method, setting, strength, seed, diverged
-    names: tuple[str, ...]
-    kinds: Mapping[str, str]
+    numbers: Mapping[str, Number]  # the K columns, by the names that people read
     values: Float[MaskedArray, "N K"]
     flagged: Bool[np.ndarray, "N K"]
     scales: tuple[str, ...]
+    shared: Mapping[str, Mapping[str, Any]]  # values that all settings have, under "", or all of a method
     pairs: tuple[Pairs, ...] = ()  # of UDR, by world
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.numbers)
 
     def labels(self, name: str) -> np.ndarray:
         """A column of `about`."""
@@ -52,6 +75,59 @@ class Runs:
 
     def columns(self, names: Sequence[str]) -> Float[MaskedArray, "N _"]:
         return self.values[:, [self.names.index(name) for name in names]]
+
+    def turned(self, name: str) -> Float[MaskedArray, " N"]:
+        """A column turned so that more is better."""
+        return self.numbers[name].sign * self.columns([name])[:, 0]
+
+    # What the numbers are.
+
+    def metrics(self) -> list[str]:
+        """Supervised scores, each whole: no unified ones."""
+        return [name for name, number in self.numbers.items() if number.supervised and not number.matrix]
+
+    def criteria(self) -> list[str]:
+        """All that needs no labels."""
+        return [name for name, number in self.numbers.items() if not number.supervised and not number.matrix]
+
+    def unified(self) -> list[str]:
+        """Unified scores, and the metrics whose rules they are made of."""
+        rules = {number.rule for number in self.numbers.values() if number.matrix}
+        return [name for name, number in self.numbers.items() if number.matrix or number.metric in rules]
+
+    def sampled(self) -> dict[str, str]:
+        """Numbers about means that have a twin about samples, and the twin of each."""
+        twins = {(number.samples_of, number.preset): name for name, number in self.numbers.items() if number.samples_of}
+        keys = {name: (number.metric, number.preset) for name, number in self.numbers.items()}
+        return {name: twins[key] for name, key in keys.items() if key in twins}
+
+    def ordered(self, names: Iterable[str]) -> list[str]:
+        """Numbers in the order in which a reader looks for them: speakers for others, metrics, criteria."""
+        place = {name: at for at, name in reversed(list(enumerate(_reading_order())))}
+        metric = {name: number.metric for name, number in self.numbers.items()}
+        return sorted(names, key=lambda name: (place.get(metric.get(name, name), LAST), name))
+
+    def leading(self) -> str:
+        """The number that speaks for the others: a metric where there is one, and one that has a good end."""
+        names = [*self.ordered(self.metrics()), *self.ordered(self.criteria()), *self.ordered(self.names)]
+        return next((name for name in names if self.numbers[name].sign), names[0])
+
+    def leading_metric(self) -> str | None:
+        """The supervised score that speaks for the others."""
+        return next((name for name in self.ordered(self.metrics()) if self.numbers[name].sign), None)
+
+    def leading_criteria(self) -> list[str]:
+        """The criteria that may speak for the others; one of the others where there are none of those."""
+        names = [name for name in self.ordered(self.criteria()) if self.numbers[name].kind == "criterion"]
+        known = {name: CRITERIA.get(self.numbers[name].metric) for name in names}
+        leading = [name for name, criterion in known.items() if criterion is not None and criterion.headline]
+        return leading or names[:1]
+
+    def headlines(self) -> list[str]:
+        """The few numbers that a small table has room for: criteria first, then metrics."""
+        shown = {name for name, meaning in _meanings().items() if meaning.headline}
+        metrics = [name for name in self.ordered(self.metrics()) if self.numbers[name].metric in shown]
+        return [*self.leading_criteria(), *metrics]
 
     def where(self, rows: Bool[np.ndarray, " N"]) -> Runs:
         """Some of the runs."""
@@ -83,107 +159,101 @@ class Runs:
         return found.transpose(0, 3, 1, 2)
 
 
-class Pairs(NamedTuple):
-    """How well models line up with their partners, as UDR found: rows of model, partner and score, models by place."""
-
-    world: str
-    runs: tuple[str, ...]
-    scores: Float[np.ndarray, "P 3"]
-
-
-def pairs_of(folder: Path) -> tuple[Pairs, ...]:
-    """The pair scores that a study's folder keeps: for each world those among the most models."""
-    found: dict[str, Pairs] = {}
-    for path in sorted((folder / "judged").glob("*-udr.safetensors")):
-        arrays, about = load_arrays(path)
-        pairs = Pairs(about["world"], tuple(json.loads(about["runs"])), arrays["pairs"])
-        if pairs.world not in found or len(found[pairs.world].runs) < len(pairs.runs):
-            found[pairs.world] = pairs
-    return tuple(found.values())
-
-
 def as_runs(data: pl.DataFrame | Runs, pairs: Sequence[Pairs] = ()) -> Runs:
     """Results as one row for each run, in the order of worlds, methods, strengths and seeds."""
     if isinstance(data, Runs):
         return data
     import polars as pl  # noqa: PLC0415
 
-    lacking = [name for name in NEEDED if name not in data.columns]
+    lacking = [name for name in (*OF_RUN, *OF_SCORE) if name not in data.columns]
     if lacking or data.is_empty():
         raise RequestError(
             f"the results have no {'column ' + listed(lacking) if lacking else 'rows'}: nothing to tabulate"
         )
-    data = short_settings(data)[0].with_columns(name=_name(data), finite=pl.col("value").is_finite().fill_null(True))
-    about = _about(data)
-    names = data["name"].unique().sort().to_list()
+    names, numbers = _named(data)
+    data = _preferred(data.join(names, on=VARIANT, how="left", maintain_order="left"))
+    data = data.with_columns(finite=pl.col("value").is_finite().fill_null(True))
+    short, shared = _short(data)
+    about = _about(data.join(short, on="run", how="left", maintain_order="left"))
     places = [
         data.select("run").join(about.select("run").with_row_index("at"), on="run", how="left", maintain_order="left"),
         data.select("name").join(
-            pl.DataFrame({"name": names}).with_row_index("at"), on="name", how="left", maintain_order="left"
+            pl.DataFrame({"name": list(numbers)}).with_row_index("at"), on="name", how="left", maintain_order="left"
         ),
     ]
     at = tuple(each["at"].to_numpy() for each in places)
-    values = np.full((len(about), len(names)), np.nan)
+    values = np.full((len(about), len(numbers)), np.nan)
     values[at] = data["value"].cast(pl.Float64).fill_null(np.nan).to_numpy()
     flagged = np.zeros(values.shape, bool)
-    flagged[at] = (data["flags"].fill_null("") != "").to_numpy()
+    flagged[at] = (data["flags"].list.len() > 0).to_numpy()
     return Runs(
         about=about,
-        names=tuple(names),
-        kinds=dict(data.select("name", "kind").unique("name").iter_rows()),
+        numbers=numbers,
         values=np.ma.masked_invalid(values),
         flagged=flagged,
         scales=tuple(data["scale"].fill_null("").unique().sort()),
+        shared=shared,
         pairs=tuple(pairs),
     )
 
 
-def short_settings(data: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, list[str]]]:
-    """Settings without the words that all of them have, such as `steps=20000`, or all of one method.
+def _named(data: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Number]]:
+    """A name for each number in the results: the metric, and in brackets what tells it from others of that metric."""
+    fields = [field for field in Number._fields if field not in VARIANT]
+    rows = data.group_by(VARIANT).agg(*(data_first(field) for field in fields)).sort(VARIANT)
+    variants = [Number(**row) for row in rows.iter_rows(named=True)]
+    names = [_name(number, [other for other in variants if other.metric == number.metric]) for number in variants]
+    numbers = dict(sorted(zip(names, variants, strict=True)))
+    return rows.select(VARIANT).with_columns(name=_series(names)), numbers
 
-    And those words, to be said once: those of all settings under "", the others under their method.
-    """
+
+def _name(number: Number, variants: Sequence[Number]) -> str:
+    if len(variants) == 1:
+        return number.metric
+    preset = number.preset if len({other.preset for other in variants}) > 1 else ""
+    alike = [other for other in variants if other.preset == number.preset]
+    settings = json.loads(number.settings)
+    others = [json.loads(other.settings) for other in alike]
+    differing = {name: value for name, value in settings.items() if any(o.get(name) != value for o in others)}
+    return f"{number.metric} [{' '.join(filter(None, (preset, assignments(differing))))}]"
+
+
+def _preferred(data: pl.DataFrame) -> pl.DataFrame:
+    """One row for each run and number: of several that of most pictures, most draws, most models, the first seed."""
+    order = ["pictures", "repeats", "models", "draw"]
+    ranked = data.sort(order, descending=[True, True, True, False], maintain_order=True)
+    return ranked.unique(["run", "name"], keep="first", maintain_order=True)
+
+
+def _short(data: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Mapping[str, Any]]]:
+    """The setting of each run in as few words as tell it from the others, and what all share."""
     import polars as pl  # noqa: PLC0415
 
-    settings = data["setting"].unique(maintain_order=True).to_list()
-    words = [setting.split(" ") for setting in settings]
-    shared = {"": _shared(words)}
-    for method in dict.fromkeys(each[0] for each in words):
-        own = _shared([each for each in words if each[0] == method])
-        shared[method] = [word for word in own if word not in shared[""]]
-    names = [" ".join(word for word in each if word not in shared[""] + shared[each[0]]) for each in words]
-    shared = {whose: each for whose, each in shared.items() if each}
-    if not shared or len(set(names)) < len(names):
-        return data, {}
-    return data.with_columns(pl.col("setting").replace_strict(settings, names)), shared
+    rows = data.unique("run", maintain_order=True).iter_rows(named=True)
+    names, shared = short_settings({row["run"]: run_of(row) for row in rows})
+    return pl.DataFrame({"run": list(names), "short": list(names.values())}), shared
 
 
-def _shared(settings: Sequence[Sequence[str]]) -> list[str]:
-    """Values that all of several settings have."""
-    if len(settings) < 2:
-        return []
-    return [word for word in settings[0] if "=" in word and all(word in each for each in settings)]
-
-
-def _name(data: pl.DataFrame) -> pl.Expr:
-    """The metric, and its preset in brackets where there are several of that metric."""
+def data_first(name: str) -> pl.Expr:
     import polars as pl  # noqa: PLC0415
 
-    twice = data.select(pl.struct("run", "metric", "preset").is_duplicated().any()).item()
-    if twice:
-        row = data.filter(pl.struct("run", "metric", "preset").is_duplicated()).row(0, named=True)
-        raise RequestError(f"run {row['run']} has two values of {row['metric']} ({row['preset']}): keep one of them")
-    several = pl.col("preset").n_unique().over("metric") > 1
-    return pl.when(several).then(pl.format("{} [{}]", "metric", "preset")).otherwise("metric")
+    return pl.col(name).first()
+
+
+def _series(values: Sequence[str]) -> pl.Series:
+    import polars as pl  # noqa: PLC0415
+
+    return pl.Series(values, dtype=pl.String)
 
 
 def _about(data: pl.DataFrame) -> pl.DataFrame:
     """One row for each run. A run diverged if one of its rows says so, or holds a number that is not finite."""
     import polars as pl  # noqa: PLC0415
 
-    said = pl.col("flags").fill_null("").str.split(" ").list.contains("diverged")
+    said = pl.col("flags").list.contains("diverged")
     about = data.group_by("run").agg(
-        pl.col("world", "method", "setting", "seed", "^hyper_.*$").first(),
+        pl.col("world", "method", "seed", "^hyper_.*$").first(),
+        pl.col("short").first().alias("setting"),
         (said | ~pl.col("finite")).any().alias("diverged"),
     )
     about = about.with_columns(strength=_strength(about)).sort("world", "method", "strength", "setting", "seed", "run")
@@ -213,40 +283,11 @@ def places(values: Iterable[Any]) -> dict[Any, int]:
     return {value: at for at, value in enumerate(values)}
 
 
-# What a number is.
+def _meanings() -> dict[str, Any]:
+    """What every score of every metric means, by its name."""
+    return {name: meaning for metric in METRICS.values() for name, meaning in metric.scores.items()}
 
 
-def bare(name: str) -> str:
-    """Without preset, and without the mark of samples."""
-    return name.partition(" [")[0].removesuffix("_sampled")
-
-
-def which_is_better(name: str, kind: str) -> Literal["higher", "lower", "neither"]:
-    """Which end is the good one. Metrics and criteria of others are taken to rise; numbers of training say nothing."""
-    known = KNOWN.get(bare(name))
-    return known[1] if known else "neither" if kind == "training" else "higher"
-
-
-def metrics(runs: Runs) -> list[str]:
-    """Supervised scores, each whole: no unified ones."""
-    return [
-        name
-        for name in runs.names
-        if runs.kinds[name] == "metric" and "/" not in name and KNOWN.get(bare(name), (True,))[0]
-    ]
-
-
-def criteria(runs: Runs) -> list[str]:
-    """All that needs no labels."""
-    return [name for name in runs.names if "/" not in name and name not in metrics(runs)]
-
-
-def unified(runs: Runs) -> list[str]:
-    """Unified scores, and the metrics whose rules they are made of."""
-    rules = {name.partition("/")[2] for name in runs.names if "/" in name}
-    return [name for name in runs.names if "/" in name or name in rules]
-
-
-def sampled(runs: Runs) -> list[str]:
-    """Numbers about means that have a twin about samples."""
-    return [name for name in runs.names if f"{name}_sampled" in runs.names]
+def _reading_order() -> list[str]:
+    meanings = _meanings()
+    return [*(name for name, meaning in meanings.items() if meaning.headline), *meanings, *CRITERIA]

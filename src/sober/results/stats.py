@@ -434,22 +434,28 @@ def paired(first: Num[np.ndarray, " N"], second: Num[np.ndarray, " N"]) -> Paire
     )
 
 
-def unified_pairs(names: Sequence[str]) -> list[tuple[str, str, str]]:
+class Unified(NamedTuple):
+    """A score as what was estimated under what rule; the matrix of a whole metric is its own, and has no name."""
+
+    name: str
+    matrix: str
+    rule: str
+
+
+def unified_pairs(scores: Sequence[Unified]) -> list[tuple[str, str, str]]:
     """Pairs of scores that share a part: the matrix (Locatello et al. 2020, Figure 16) or the rule (Figure 20).
 
     `gbt/mig` and `gbt/sap` share a matrix; `gbt/mig` and `mi/mig` share a rule, and so does the metric `mig` itself.
     """
-    parts = {name: name.rpartition("/")[::2] for name in names}
-    unified = {rule for matrix, rule in parts.values() if matrix}
-    found = []
-    for at, one in enumerate(names):
-        for other in names[at + 1 :]:
-            (matrix, rule), (matrix_other, rule_other) = parts[one], parts[other]
-            if rule == rule_other and rule in unified and matrix != matrix_other:
-                found.append((one, other, f"rule {rule}"))
-            elif matrix and matrix == matrix_other:
-                found.append((one, other, f"matrix {matrix}"))
-    return found
+    rules = {score.rule for score in scores if score.matrix}
+    pairs = []
+    for place, one in enumerate(scores):
+        for other in scores[place + 1 :]:
+            if one.rule == other.rule and one.rule in rules and one.matrix != other.matrix:
+                pairs.append((one.name, other.name, f"rule {one.rule}"))
+            elif one.matrix and one.matrix == other.matrix:
+                pairs.append((one.name, other.name, f"matrix {one.matrix}"))
+    return pairs
 
 
 # Arrays, checked.

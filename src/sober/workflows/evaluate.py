@@ -1,13 +1,12 @@
-"""Working through a plan: cohorts are trained and scored, then the models of each world are judged without labels.
+"""The one evaluation: models become rows. Each model is trained, encoded once, and measured by all that was asked for.
 
-Every step leaves its results in the store and is skipped where they are there, whoever left them. Any number of
-processes may work on one store: each claims a piece of work, and a claim ends with its process. A step that fails is
-tried once more, a cohort one run at a time, and then listed; it never stops the others.
+Every step leaves its results in the folder and is skipped where they are there, whoever left them. Any number of
+processes may work on one folder: each claims a piece of work, and a claim ends with its process. In a study a piece
+that fails is tried once more, a cohort one run at a time, and then listed; it never stops the others.
 
-study.json      the study and its plan, for those who look at the store
-progress/       where each process stands
-failures/       what went wrong, and how often
-judged/         which judgements are done
+A cohort is trained, encoded, and scored by metrics; then the models of each world are judged by criteria, and what the
+report shows of some of them is kept. All of it looks at one set of pictures: metrics at all of them, criteria at the
+first. So each model is encoded once.
 """
 
 from __future__ import annotations
@@ -15,66 +14,75 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
-import hashlib
 import importlib.metadata
-import json
-import os
-import shutil
+import importlib.util
 import time
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import numpy as np
 import threadpoolctl
 
-from sober.criteria import Evidence, find_criterion
-from sober.errors import RequestError, brief
-from sober.files import read_json, save_arrays, write_json
-from sober.metrics import METRICS, score
-from sober.metrics.score import resolved
-from sober.models.encode import codes_path, encode
+from sober.criteria import find_criterion
+from sober.criteria.criterion import Criterion, Evidence, fit_to_judge
+from sober.criteria.udr import informative_latents
+from sober.errors import FullDiskError, RequestError, brief, counted
+from sober.machine import in_order
+from sober.metrics import resolved, score
+from sober.models.encode import encode, forget, index_of
 from sober.models.family import Family
 from sober.models.model import load
-from sober.results.store import Store
-from sober.training.train import Progress, Stopped, Watcher, train
-from sober.types import Run, Score
-from sober.workflows.plan import Cohort, Plan, cohort
-from sober.worlds import World, world
+from sober.results.folder import Folder
+from sober.results.judged import Judged, Question, load_judged
+from sober.results.request import Asked, Cohort, Measure
+from sober.results.rows import KEY, Key, key_of
+from sober.shared import Shared
+from sober.training.progress import Progress, Stopped, Watcher
+from sober.training.train import train
+from sober.types import Codes, Run, Score
+from sober.workflows.desk import Desk, Stages
+from sober.workflows.looking import Known, judged_by, known, looked_at
+from sober.workflows.rows import criterion_rows, metric_rows, training_key, training_rows
 
-TRIES = 2
-TOLD_EVERY = 2.0  # seconds between two notes of progress
+if TYPE_CHECKING:
+    import polars as pl
+
 ROWS_AT_ONCE = 8  # models whose scores are written together
 WAIT = 1.0  # seconds between looks at what other processes do
-PRESET = "label_free"  # of criteria, which have no other
 
 
-@runtime_checkable
-class Stages(Protocol):
-    """A watcher that also wants to see what comes after training: scoring, encoding, each criterion."""
+class Task(NamedTuple):
+    """A piece of work that is left."""
 
-    def stage(self, what: str, done: int, total: int) -> None: ...
-
-
-class Failure(NamedTuple):
-    """What went wrong with a piece of work."""
-
-    task: str
-    runs: tuple[str, ...]
-    error: str
-    tries: int
+    name: str
+    do: Callable[[], None]
+    runs: Sequence[Run]
 
 
-class Work:
-    """One process at work on a study's store."""
+class Evaluation:
+    """One process at work on a folder.
 
-    def __init__(self, store: Store, plan: Plan, watcher: Watcher | None = None) -> None:
-        self.store = store
-        self.plan = plan
-        self.watcher = watcher
+    `trains` says whether models that are not there are trained, or left out. `strict` says whether an error is raised,
+    or noted and the piece of work tried again: a person who asked for one thing wants to know, a study goes on.
+    """
+
+    def __init__(
+        self,
+        folder: Folder,
+        measure: Measure,
+        *,
+        trains: bool = True,
+        strict: bool = True,
+        at_once: int | None = None,
+        checkpoint_seconds: float = 60.0,
+        watcher: Watcher | None = None,
+    ) -> None:
+        self.folder, self.measure, self.watcher = folder, measure, watcher
+        self.trains, self.strict = trains, strict
+        self.at_once, self.checkpoint_seconds = at_once, checkpoint_seconds
+        self.desk = Desk(folder.path)
+        self._worlds: dict[str, Known] = {}
 
     def all(self, only: str = "") -> None:
         """Does all that is left and not claimed by others, and waits for what they have claimed.
@@ -82,294 +90,350 @@ class Work:
         `only` limits it to the pieces of work whose names begin so: one cohort, or all judgements.
         """
         while True:
-            did = [self.attempt(*task) for task in self.tasks() if task[0].startswith(only)]
-            if "done" in did:
+            outcomes = [self._attempt(task) for task in self.tasks() if task.name.startswith(only)]
+            if "done" in outcomes:
                 continue
-            if "claimed" not in did:
+            if "claimed" not in outcomes:
                 return
             time.sleep(WAIT)
 
-    def tasks(self) -> Iterator[tuple[str, Callable[[], None], Sequence[Run]]]:
+    def tasks(self) -> Iterator[Task]:
         """Pieces of work that are left, those first that others wait for."""
-        done = self.store.done()
-        for each in self.plan.cohorts:
-            left = [run for run in each.runs if not self._finished(run, done)]
-            if left and not self._given_up(each.name):
-                yield each.name, functools.partial(self.cohort, each), each.runs
-        for spec, runs in self.plan.worlds.items():
-            trained = self._trained(runs)
-            if self.plan.study.criteria and trained and self._settled(spec):
-                name = self._judgement(spec, trained)
-                if not self._marker(name).exists() and not self._given_up(name):
-                    yield name, functools.partial(self.judge, spec, trained, name), trained
+        done = self.folder.store.done()
+        for cohort in self.folder.request.cohorts:
+            if cohort.world in self.folder.request.missing or self.desk.given_up(cohort.name):
+                continue
+            if any(self._left(run, done) for run in cohort.runs):
+                yield Task(cohort.name, functools.partial(self.cohort, cohort), cohort.runs)
+        for family in self.folder.families.values():
+            trained = family.part(family.finished)
+            if trained.runs and self._settled(family) and (self.measure.criteria or self.measure.show):
+                name = self._judgement(trained)
+                if not self._concluded(trained) and not self.desk.given_up(name):
+                    yield Task(name, functools.partial(self.conclude, trained), trained.runs)
 
-    # The steps.
+    # A cohort: train, encode, score.
 
-    def cohort(self, of: Cohort) -> None:
+    def cohort(self, cohort: Cohort) -> None:
         """Trains what is not trained and scores what is not scored, of the runs of a cohort."""
-        opened = world(of.world)
-        self._check_models(of.runs)
-        todo = [run for run in of.runs if not self.store.model_path(run).exists()]
-        if todo:
-            alone = self._tries(of.name) > 0  # a run that fails takes no other with it the second time
-            for runs in [[run] for run in todo] if alone and len(todo) > 1 else [todo]:
-                with self._noting(cohort(of.world, runs).name, runs) if alone else contextlib.nullcontext():
-                    self._train(of.name, opened, of.world, runs)
-        self._score(of, opened)
+        family = self.folder.families[cohort.world].part(cohort.runs)
+        self._check_models(family)
+        untrained = [run for run in cohort.runs if not family.model_path(run).exists()]
+        if untrained and self.trains:
+            alone = self.desk.tries(cohort.name) > 0  # a run that fails takes no other with it the second time
+            for runs in [[run] for run in untrained] if alone and len(untrained) > 1 else [untrained]:
+                part = Cohort.of(runs)
+                with self._noting(part.name, runs) if alone else contextlib.nullcontext():
+                    self._train(cohort, part)
+        self._training_rows(family)
+        self._score(cohort.name, family)
 
-    def _check_models(self, runs: Iterable[Run]) -> None:
+    def _check_models(self, family: Family) -> None:
         """Sets aside models that are damaged, so that they are trained again."""
-        for run in self._trained(runs):
+        for run in family.finished if self.trains else ():
             try:
-                load(self.store.model_path(run))
+                load(family.model_path(run))
             except RequestError as error:
-                self.store.set_aside(self.store.model_path(run), f"cannot be used ({brief(error)})")
+                self.folder.store.set_aside(family.model_path(run), f"cannot be used ({brief(error)})")
 
-    def _train(self, name: str, opened: World, spec: str, runs: Sequence[Run]) -> None:
-        folder = self.store.folder / "cohorts" / cohort(spec, runs).name
-        folder.parent.mkdir(exist_ok=True)
-        family = train(runs, opened, folder, watcher=_Telling(self, name, self.watcher))
-        (self.store.folder / "models").mkdir(exist_ok=True)
-        for run in runs:
-            self._write(_training_scores(family, run), {run.identity: run}, kind="training", preset="training")
-            os.replace(family.model_path(run), self.store.model_path(run))
-        shutil.rmtree(folder, ignore_errors=True)
+    def _train(self, cohort: Cohort, part: Cohort) -> None:
+        family = self.folder.families[cohort.world].part(part.runs)
+        checkpoints = self.folder.checkpoints(part)
+        checkpoints.parent.mkdir(exist_ok=True)
+        train(
+            family,
+            checkpoints,
+            at_once=self.at_once,
+            checkpoint_seconds=self.checkpoint_seconds,
+            watcher=_Telling(self, cohort.name),
+        )
 
-    def _score(self, of: Cohort, opened: World) -> None:
+    def _training_rows(self, family: Family) -> None:
+        """Where every term of a run's training ended, of runs that the table does not say it of."""
+        done = self.folder.store.done()
+        lacking = [run for run in family.finished if training_key(run) not in done]
+        self._write(row for run in lacking for row in training_rows(family.model(run)))
+
+    def _score(self, name: str, family: Family) -> None:
         """Every metric of every trained run, as many runs at once as there are cores."""
-        done, trained = self.store.done(), self._trained(of.runs)
-        wanted = {run: lacking for run in trained if (lacking := self._lacking(run, done))}
+        done = self.folder.store.done()
+        wanted = {run: lacking for run in family.finished if (lacking := self._lacking(run, done))}
         if not wanted:
             return
-        family, index = self._family(of.world, of.runs), pictures_of(opened, self.plan.study.pictures)
-        workers = min(len(os.sched_getaffinity(0)), len(wanted))
+        pictures = looked_at(self.measure, family.world)
+        encoded = encode(family, list(wanted), pictures=pictures, progress=self._told(name))
         rows: list[Score] = []
-        with threadpoolctl.threadpool_limits(1), ThreadPoolExecutor(workers) as pool:
-            measured = pool.map(functools.partial(self._scores, wanted), encode(family, list(wanted), index=index))
-            for at, (run, found) in enumerate(measured, start=1):
-                rows += found
-                self._tell(of.name, "scoring", at, len(wanted))
-                if at % ROWS_AT_ONCE == 0 or at == len(wanted):
-                    self._write(rows, self.plan.runs, kind="metric", preset=self.plan.study.preset)
+        with threadpoolctl.threadpool_limits(1):
+            for count, scores in enumerate(in_order(functools.partial(self._scores, wanted), encoded), start=1):
+                rows += scores
+                self._tell(name, "scoring", count, len(wanted))
+                if count % ROWS_AT_ONCE == 0 or count == len(wanted):
+                    self._write(rows)
                     rows = []
-                if not self.plan.study.keep_codes:
-                    codes_path(family, run, index).unlink(missing_ok=True)
+        if not (self.measure.keep_codes or self.measure.criteria or self.measure.show):
+            forget(family, list(wanted))
 
-    def _scores(self, wanted: dict[Run, list[str]], each: tuple[Run, Any]) -> tuple[Run, list[Score]]:
-        run, codes = each
+    def _scores(self, wanted: dict[Run, list[str]], encoded: tuple[Run, Codes]) -> list[Score]:
+        (run, codes), asked = encoded, self.measure
         with self._noting(f"score-{run.identity}", [run]):
-            found = score(codes, metrics=wanted[run], preset=self.plan.study.preset)
-            return run, [
-                Score(run.identity, name, value, found.settings.get(_metric_of(name), {}), found.flags[name],
-                      seconds=found.seconds.get(_metric_of(name), 0.0))
-                for name, value in found.items()
-            ]  # fmt: skip
-        return run, []
+            scores = score(codes, metrics=wanted[run], preset=asked.preset, seed=asked.seed, repeats=asked.repeats)
+            return metric_rows(run, scores, asked, len(codes.mean))
+        return []
 
-    def judge(self, spec: str, runs: Sequence[Run], name: str) -> None:
-        """What each criterion says of all models of a world."""
-        family = self._family(spec, runs)
-        evidence, _ = Evidence.of(family, progress=functools.partial(self._tell, name, "encoding"))
-        for criterion, changes in self.plan.study.criteria.items():
-            started = time.monotonic()
-            of = find_criterion(criterion)
-            if of.compares and len(evidence.runs) < 2:
+    # A world: judge, show.
+
+    def conclude(self, family: Family) -> None:
+        """What criteria say of the models of a world, and what the report shows of some of them."""
+        name = self._judgement(family)
+        for runs in self._groups(family):
+            questions = [self._question(family, runs, asked) for asked in self.measure.criteria]
+            if not all(question.path(self.folder.path).exists() for question in questions):
+                self._judge(name, family, runs)
+        if self.measure.show and _has_polars():
+            from sober.workflows.shown import show  # noqa: PLC0415 -- draws, and so needs more than training does
+
+            show(self.folder, family, looked_at(self.measure, family.world))
+            if not self.measure.keep_codes:
+                forget(family, family.runs)
+        elif not self.measure.keep_codes and not self.measure.show:
+            forget(family, family.runs)
+
+    def _judge(self, name: str, family: Family, runs: Sequence[Run]) -> None:
+        evidence, shared = self._evidence(name, family, runs), Shared()
+        identities = tuple(run.identity for run in evidence.runs)
+        informative = np.array([int(informative_latents(codes).sum()) for codes in evidence.codes], np.int64)
+        for asked in self.measure.criteria:
+            question = self._question(family, runs, asked)
+            if question.path(self.folder.path).exists():
                 continue
-            found = of(evidence, changes, progress=functools.partial(self._tell, name, criterion))
-            low, high = np.quantile(found.replicates, (0.05, 0.95), axis=0)
-            settings = {**of.settings, **changes, "models": len(evidence.runs)}
-            seconds = (time.monotonic() - started) / len(evidence.runs)
-            rows = [
-                Score(run.identity, criterion, float(found.scores[m]), settings, found.flags[m],
-                      (float(low[m]), float(high[m])), seconds)
-                for m, run in enumerate(evidence.runs)
-            ]  # fmt: skip
-            self._write(rows, self.plan.runs, kind="criterion", preset=PRESET)
-            if found.parts:
-                about = {"kind": "sober.judgement", "criterion": criterion, "world": evidence.runs[0].world}
-                about["runs"] = json.dumps([run.identity for run in evidence.runs])
-                save_arrays(self._marker(f"{name}-{criterion}").with_suffix(".safetensors"), found.parts, about)
-        if not self.plan.study.keep_codes:
-            for run in evidence.runs:
-                codes_path(family, run, evidence.index).unlink(missing_ok=True)
-        write_json(self._marker(name), {"world": spec, "runs": len(runs), "criteria": list(self.plan.study.criteria)})
+            criterion, started = find_criterion(asked.name), time.monotonic()
+            if len(evidence.runs) < (2 if criterion.compares else 1):
+                self._refuse_too_few(criterion, evidence, len(runs))
+                Judged.nothing(question._replace(runs=identities), informative).save(self.folder.path, question)
+                continue
+            judgement = criterion(
+                evidence, asked.settings, seed=self.measure.seed, shared=shared, progress=self._told(name, asked.name)
+            )
+            self._write(criterion_rows(criterion, question, evidence.runs, judgement, time.monotonic() - started))
+            Judged(question._replace(runs=identities), judgement, informative).save(self.folder.path, question)
+
+    def _refuse_too_few(self, criterion: Criterion, evidence: Evidence, asked: int) -> None:
+        """An error where a person asked for it; in a study, and in a search, there is simply nothing to say."""
+        if not self.strict or self.measure.among != "world":
+            return
+        if not evidence.runs:
+            raise RequestError(f"no model of {self.folder.path} is fit to be chosen: all {asked} diverged")
+        raise RequestError(
+            f"{criterion.name} compares models with each other, and {self.folder.path} has "
+            f"{counted(len(evidence.runs), 'model')} that can be compared: train more seeds"
+        )
+
+    def _evidence(self, name: str, family: Family, runs: Sequence[Run]) -> Evidence:
+        """What models say of the pictures that criteria look at; those that are no numbers are left out."""
+        world, pictures = family.world, judged_by(self.measure, family.world)
+        encoded = list(encode(family, runs, pictures=pictures, progress=self._told(name, "encoding")))
+        fit = [(run, codes) for run, codes in encoded if fit_to_judge(codes)]
+        index = None if pictures is None else index_of(world, pictures)
+        codes = tuple(codes for _, codes in fit)
+        return Evidence(world, tuple(run for run, _ in fit), codes, index, family.model)
+
+    def judged(self, family: Family, runs: Sequence[Run], asked: Asked) -> Judged | None:
+        """What a criterion said of models; None where it has not been asked, or had nothing to compare."""
+        path = self._question(family, runs, asked).path(self.folder.path)
+        return load_judged(path) if path.exists() else None
+
+    def answers(self, asked: Asked) -> Iterator[Judged]:
+        """What a criterion said of all models that it was asked about."""
+        for family in self.folder.families.values():
+            for runs in self._groups(family.part(family.finished)) if family.finished else ():
+                if (answer := self.judged(family, runs, asked)) is not None:
+                    yield answer
+
+    def rows(self, runs: Sequence[Run]) -> pl.DataFrame:
+        """The rows of the table that this evaluation's metrics wrote, or found there, about some runs."""
+        import polars as pl  # noqa: PLC0415
+
+        keys = [
+            {**dict(zip(KEY, key, strict=True)), "score": place}
+            for run in runs
+            for place, key in enumerate(key for keys in self._keys(run).values() for key in keys)
+        ]
+        table = self.folder.store.table()
+        if not keys:
+            return table.clear()
+        wanted = pl.DataFrame(keys, schema={**{name: table.schema[name] for name in KEY}, "score": pl.Int64})
+        return wanted.join(table, on=KEY, how="inner", maintain_order="left").select(table.columns)
 
     # What is there.
 
-    def _finished(self, run: Run, done: set[tuple[str, str, str]]) -> bool:
-        if not self.store.model_path(run).exists():
-            return self._lost(run)
-        return not self._lacking(run, done) or self._given_up(f"score-{run.identity}")
+    def _left(self, run: Run, done: dict[Key, int]) -> bool:
+        """Whether something of a run is left to do in its cohort."""
+        if not self.folder.model_path(run).exists():
+            return self.trains and not self.desk.given_up(Cohort.of([run]).name)
+        if training_key(run) not in done:
+            return True
+        return bool(self._lacking(run, done)) and not self.desk.given_up(f"score-{run.identity}")
 
-    def _lacking(self, run: Run, done: set[tuple[str, str, str]]) -> list[str]:
-        """Metrics of which the store has no score."""
-        preset = self.plan.study.preset
-        return [
-            metric
-            for metric in self._metrics
-            if not any((run.identity, name, preset) in done for name in METRICS[metric].scores)
+    def _lacking(self, run: Run, done: dict[Key, int]) -> list[str]:
+        """Metrics, or single scores, of which the table has no row."""
+        return [name for name, keys in self._keys(run).items() if not any(key in done for key in keys)]
+
+    def _keys(self, run: Run) -> dict[str, list[Key]]:
+        """The keys of the rows that each metric, or single score, that was asked for may have about a run."""
+        if self.measure.metrics == ():
+            return {}
+        asked, world = self.measure, self._known(run.world)
+        keys: dict[str, list[Key]] = {}
+        for metric, wanted, changes in resolved(asked.metrics, world.labelled):
+            settings = metric.configured(asked.preset, changes)
+            for name in metric.scores:
+                if wanted is None or name in wanted:
+                    row = Score(
+                        run.identity, name, 0.0, preset=asked.preset, settings=settings, pictures=world.looked_at,
+                        draw=asked.seed, repeats=asked.repeats,
+                    )  # fmt: skip
+                    keys.setdefault(metric.name if wanted is None else name, []).append(key_of(row))
+        return keys
+
+    def _known(self, label: str) -> Known:
+        if label not in self._worlds:
+            family = self.folder.families[label]
+            # Not the folder's own family, which would keep the world open.
+            self._worlds[label] = known(self.measure, family.part(family.runs).world)
+        return self._worlds[label]
+
+    def _groups(self, family: Family) -> list[tuple[Run, ...]]:
+        """Whom criteria compare with each other."""
+        if self.measure.among == "world":
+            return [family.runs]
+        if self.measure.among == "cohort":
+            return [cohort.runs for cohort in self.folder.cohorts(family.runs)]
+        groups: dict[str, list[Run]] = {}
+        for run in family.runs:
+            groups.setdefault(run.seedless, []).append(run)
+        return [tuple(runs) for runs in groups.values()]
+
+    def _question(self, family: Family, runs: Sequence[Run], asked: Asked) -> Question:
+        settings = find_criterion(asked.name).configured(asked.settings)
+        label, identities = family.label, tuple(run.identity for run in runs)
+        count = min(self.measure.judged_by, self._known(label).everything)
+        return Question(asked.name, settings, label, identities, count, self.measure.seed)
+
+    def _judgement(self, family: Family) -> str:
+        """The name of the work on the models of a world."""
+        return f"judge-{Cohort.of(family.runs).name}"
+
+    def _concluded(self, family: Family) -> bool:
+        questions = [
+            self._question(family, runs, asked) for runs in self._groups(family) for asked in self.measure.criteria
         ]
+        judged = all(question.path(self.folder.path).exists() for question in questions)
+        if not self.measure.show or not _has_polars():
+            return judged
+        from sober.workflows.shown import is_shown  # noqa: PLC0415
 
-    @functools.cached_property
-    def _metrics(self) -> list[str]:
-        return [metric.name for metric, _, _ in resolved(self.plan.study.metrics, True)]
+        return judged and is_shown(self.folder, family)
 
-    def _trained(self, runs: Iterable[Run]) -> list[Run]:
-        return [run for run in runs if self.store.model_path(run).exists()]
-
-    def _lost(self, run: Run) -> bool:
-        """Whether a run was given up by itself, as it is once its cohort has failed."""
-        return self._given_up(cohort("", [run]).name)
-
-    def _settled(self, spec: str) -> bool:
+    def _settled(self, family: Family) -> bool:
         """Whether every run on a world is trained, or given up."""
-        return all(
-            self.store.model_path(run).exists() or self._lost(run) or self._given_up(each.name)
-            for each in self.plan.cohorts
-            if each.world == spec
-            for run in each.runs
+        return not self.trains or all(
+            family.model_path(run).exists()
+            or self.desk.given_up(Cohort.of([run]).name)
+            or self.desk.given_up(cohort.name)
+            for cohort in self.folder.request.cohorts
+            if cohort.world == family.label
+            for run in cohort.runs
         )
 
-    def _judgement(self, spec: str, runs: Sequence[Run]) -> str:
-        settings = {name: dict(changes) for name, changes in self.plan.study.criteria.items()}
-        said = json.dumps([spec, [run.identity for run in runs], settings])
-        return f"judge-{hashlib.sha256(said.encode()).hexdigest()[:12]}"
-
-    def _marker(self, name: str) -> Path:
-        folder = self.store.folder / "judged"
-        folder.mkdir(exist_ok=True)
-        return folder / f"{name}.json"
-
-    def _family(self, spec: str, runs: Sequence[Run]) -> Family:
-        """The store's own models, as a family."""
-        return Family(self.store.folder, spec, tuple(runs))
-
-    def _write(self, rows: Sequence[Score], runs: Any, *, kind: Any, preset: str) -> None:
-        if rows:
-            self.store.write(
-                rows, runs, kind=kind, preset=preset, device=jax.local_devices()[0].device_kind, versions=versions(),
-                scale=self.plan.study.scale,
-            )  # fmt: skip
+    def _write(self, rows: Iterable[Score]) -> None:
+        self.folder.store.write(
+            rows,
+            self.folder.runs,
+            device=jax.local_devices()[0].device_kind,
+            versions=versions(),
+            scale=self.folder.request.scale,
+        )
 
     # What went wrong, and where things stand.
 
-    def attempt(self, name: str, do: Callable[[], None], runs: Sequence[Run]) -> str:
+    def _attempt(self, task: Task) -> str:
         """`done`, well or noted as a failure, or `claimed` by another."""
-        claim = self.store.claim(name)
+        claim = self.folder.store.claim(task.name)
         if claim is None:
             return "claimed"
         with claim:
-            with self._noting(name, runs):
-                do()
-                self._failure_path(name).unlink(missing_ok=True)
-            progress_path(self.store.folder, name).unlink(missing_ok=True)
+            with self._noting(task.name, task.runs):
+                task.do()
+                self.desk.succeeded(task.name)
+            self.desk.finished(task.name)
         return "done"
 
     @contextlib.contextmanager
     def _noting(self, name: str, runs: Sequence[Run]) -> Iterator[None]:
-        """Notes what fails in the block, and goes on after it; but no room on the disk stops everything."""
+        """In a study, notes what fails in the block and goes on after it; but no room on the disk stops everything."""
         try:
             yield
         except (Stopped, KeyboardInterrupt, SystemExit):
             raise
         except Exception as error:
-            if "no room for" in str(error) or getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
-                raise RequestError(
-                    f"{self.store.folder}: the disk is full ({brief(error)}); make room, and the same command goes on"
+            if isinstance(error, FullDiskError) or getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+                raise FullDiskError(
+                    f"{self.folder.path}: the disk is full ({brief(error)}); make room, and the same command goes on"
                 ) from error
-            self._note(name, runs, error)
+            if self.strict:
+                raise
+            said = self.desk.failed(name, runs, error)
+            if self.watcher is not None:
+                self.watcher.note(said)
 
-    def _note(self, name: str, runs: Sequence[Run], error: Exception) -> None:
-        path, said = self._failure_path(name), f"{type(error).__name__}: {brief(error)}"
-        where = "".join(traceback.format_exception(error)[-6:])
-        failure = Failure(name, tuple(run.identity for run in runs), said, self._tries(name) + 1)
-        write_json(path, {**failure._asdict(), "traceback": where})
-        if self.watcher is not None:
-            self.watcher.note(f"{name}: {said} (try {failure.tries} of {TRIES})")
-
-    def _tries(self, name: str) -> int:
-        path = self._failure_path(name)
-        return int(read_json(path)["tries"]) if path.exists() else 0
-
-    def _given_up(self, name: str) -> bool:
-        return self._tries(name) >= TRIES
-
-    def _failure_path(self, name: str) -> Path:
-        folder = self.store.folder / "failures"
-        folder.mkdir(exist_ok=True)
-        return folder / f"{name}.json"
+    def _told(self, name: str, what: str = "encoding") -> Callable[[int, int], None]:
+        return functools.partial(self._tell, name, what)
 
     def _tell(self, name: str, what: str, done: int, total: int) -> None:
-        self._told(name, {"what": what, "done": done, "total": total})
+        self.desk.tell(name, {"what": what, "done": done, "total": total})
         if isinstance(self.watcher, Stages):
             self.watcher.stage(what, done, total)
 
-    def _told(self, name: str, about: dict[str, Any]) -> None:
-        last = getattr(self, "_last", 0.0)
-        if time.monotonic() - last > TOLD_EVERY:
-            self._last = time.monotonic()
-            path = progress_path(self.store.folder, name)
-            path.parent.mkdir(exist_ok=True)
-            write_json(path, {**about, "task": name, "at": time.time(), "pid": os.getpid()})
-
 
 class _Telling:
-    """Training's progress, for those who look at the store and for whoever watches here."""
+    """Training's progress, for those who look at the folder and for whoever watches here."""
 
-    def __init__(self, work: Work, name: str, watcher: Watcher | None) -> None:
-        self.work, self.name, self.watcher = work, name, watcher
+    def __init__(self, evaluation: Evaluation, cohort: str) -> None:
+        self.evaluation, self.cohort = evaluation, cohort
 
     def progress(self, progress: Progress) -> None:
         about = {"what": "training", "done": progress.done, "total": progress.total, "rate": progress.rate}
-        self.work._told(self.name, {**about, "left": progress.seconds_left})
-        if self.watcher is not None:
-            names = [cohort.name for cohort in self.work.plan.cohorts]
-            self.watcher.progress(progress._replace(cohort=names.index(self.name) + 1, cohorts=len(names)))
+        self.evaluation.desk.tell(self.cohort, {**about, "left": progress.seconds_left})
+        if self.evaluation.watcher is not None:
+            self.evaluation.watcher.progress(self._among_all(progress))
 
     def note(self, text: str) -> None:
-        if self.watcher is not None:
-            self.watcher.note(text)
+        if self.evaluation.watcher is not None:
+            self.evaluation.watcher.note(text)
+
+    def _among_all(self, progress: Progress) -> Progress:
+        """Counted over all cohorts of the folder, where there are several."""
+        cohorts = self.evaluation.folder.request.cohorts
+        if len(cohorts) < 2:
+            return progress
+        number = [cohort.name for cohort in cohorts].index(self.cohort)
+        before, total = (
+            sum(run.steps for cohort in some for run in cohort.runs) for some in (cohorts[:number], cohorts)
+        )
+        done = before + progress.done
+        left = (total - done) / progress.rate if progress.rate else float("nan")
+        return progress._replace(done=done, total=total, seconds_left=left, cohort=number + 1, cohorts=len(cohorts))
 
 
-def pictures_of(opened: World, count: int) -> np.ndarray | None:
-    """The pictures that models of a world are scored by: so many, drawn once and for all; None for all there are."""
-    if opened.size <= count and not opened.stochastic:
-        return None
-    return np.asarray(opened.index(jax.random.key(0), count))
-
-
-def progress_path(folder: Path, name: str) -> Path:
-    return folder / "progress" / f"{name}.json"
-
-
-def failures(folder: Path) -> list[Failure]:
-    """What went wrong so far."""
-    found = []
-    for path in sorted((folder / "failures").glob("*.json")):
-        about = read_json(path)
-        found.append(Failure(about["task"], tuple(about["runs"]), about["error"], about["tries"]))
-    return found
+def _has_polars() -> bool:
+    return importlib.util.find_spec("polars") is not None
 
 
 @functools.cache
 def versions() -> dict[str, str]:
     """Of what numbers depend on."""
-    found = {}
+    known = {}
     for name in ("sober", "jax", "numpy", "scikit-learn"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found
-
-
-def _metric_of(name: str) -> str:
-    return next(metric.name for metric in METRICS.values() if name in metric.scores)
-
-
-def _training_scores(family: Family, run: Run) -> list[Score]:
-    """Where every term of a run's training ended."""
-    model = family.model(run)
-    flags = ("diverged",) if model.diverged is not None else ()
-    ended = {name: model.ended(name) for name in model.curves if name != "step"}
-    return [
-        Score(run.identity, f"train_{name}", last, flags=flags) for name, last in ended.items() if not np.isnan(last)
-    ]
+            known[name] = importlib.metadata.version(name)
+    return known

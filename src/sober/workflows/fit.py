@@ -1,21 +1,19 @@
 """Pictures in, one encoder out: a family is trained within a time budget, ranked without labels, the best one exported.
 
-fit.json                     what was asked, and the runs that were planned for it: written first
-family/                      the trained models
+Beside what every folder of results has:
+
 model.safetensors            the chosen model: `sober.load(folder)` reads it
 model.json                   what it is, in words and numbers
 encoder.onnx, decoder.onnx   the same for ONNX Runtime, where the package onnx is installed
 codes.parquet                mean and log-variance of each latent for each picture
 ranking.json                 every model and setting with its scores, and how sure the ranking is
 traversals.png               what each latent of the best models does
-results/                     the same results as a store, which any report or table can be made of
 report.html                  all of it, to look at
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import importlib.util
 import itertools
 import shutil
@@ -30,19 +28,23 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from sober.criteria import Ranking, find_criterion, rank
-from sober.errors import RequestError, counted, listed
-from sober.files import read_json, replacing, writable_folder, write_json
+from sober.criteria import Ranking, find_criterion
+from sober.errors import RequestError, UnknownError, counted, listed
+from sober.files import replacing, write_json
 from sober.interop import onnx
 from sober.methods import find_method
-from sober.models.encode import Progress, encode
-from sober.models.family import Family, grid
+from sober.models.grid import grid
 from sober.models.model import Model, latent_kl, load
 from sober.report.pictures import traversals
-from sober.results.store import Store
+from sober.results.folder import Folder
+from sober.results.request import Asked, Measure, Request, cohorts_of
 from sober.training.cohort import program, signature
-from sober.training.train import Feed, Watcher, train
-from sober.types import Adam, Run, Score, Setting
+from sober.training.feed import Feed
+from sober.training.progress import Watcher
+from sober.types import Run, Setting, Training
+from sober.workflows.evaluate import Evaluation
+from sober.workflows.opened import Results
+from sober.workflows.select import ranked
 from sober.worlds import World, from_array, world
 
 METHODS = ("dava", "beta_tcvae", "beta_vae")
@@ -50,31 +52,33 @@ CRITERIA = ("udr", "pipe")  # the pair that did best where it could be checked: 
 MINUTES = 10.0
 SHARE = 0.6  # of the time, for training; the rest is for judging, encoding and drawing
 SEEDS, MOST_SEEDS = 3, 10
-SHOWN = 3  # models in the report with all their latents
+DRAWN = 4  # models in the picture of traversals
 SMALL = 32  # pixels: pictures below this side are small, and learn faster
-FORMAT = 1
+LONGEST = 300_000  # steps
 
 
-class Scale(NamedTuple):
+class Length(NamedTuple):
     """How long training should be, by the size of pictures."""
 
     fewest: int  # steps below which nothing is worth having
     enough: int  # steps after which more seeds say more than more steps
     rate: float  # of Adam
-    betas: tuple[float, ...]
 
 
-SCALES = {"small": Scale(1_500, 8_000, 1e-3, (2.0, 4.0)), "large": Scale(2_000, 30_000, 5e-4, (4.0, 8.0))}
+LENGTHS = {True: Length(1_500, 8_000, 1e-3), False: Length(2_000, 30_000, 5e-4)}  # of small pictures, of large ones
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Fit:
     """What `fit` found: all trained models, their ranking, and the best of them."""
 
-    folder: Path
-    family: Family
+    results: Results
     ranking: Ranking
     best: Model
+
+    @property
+    def folder(self) -> Path:
+        return self.results.folder
 
     @property
     def report(self) -> Path:
@@ -93,49 +97,46 @@ def fit(
     method: str | Sequence[str] = METHODS,
     minutes: float = MINUTES,
     seeds: int | None = None,
-    steps: int | None = None,
-    latents: int = 10,
-    nets: str | None = None,
     criteria: Sequence[str] = CRITERIA,
     seed: int = 0,
+    command: str = "",
     watcher: Watcher | None = None,
-    progress: Progress | None = None,
-    **hyper: Setting | Sequence[Setting],
+    **hyper: Any,
 ) -> Fit:
     """Trains a family on pictures, chooses without labels, and writes the chosen model with all that led to it.
 
     `images` is an array (N, H, W) or (N, H, W, C), a folder or zip archive of pictures, or a world or its name. How
-    many seeds and steps there are follows from `minutes` and the speed of this machine, unless they are given; `hyper`
-    sets hyperparameters of those methods that have them, to one value or several. Called again with the same `out` it
-    goes on where it was stopped; without `out`, results are in a new temporary folder.
+    many seeds and steps there are follows from `minutes` and the speed of this machine, unless they are given. `hyper`
+    sets options of `Training`, such as `steps` and `latents`, and hyperparameters of those methods that have them, to
+    one value or several. Called again with the same `out` it goes on where it was stopped; without `out`, results are
+    in a new temporary folder.
 
-    >>> found = sober.fit(images, out="fitted", minutes=5)
+    >>> chosen = sober.fit(images, out="fitted", minutes=5)
     >>> mean, logvar = sober.load("fitted").encode(images)
     """
     began = time.monotonic()
     opened = pictures(images)
     methods = (method,) if isinstance(method, str) else tuple(method)
+    options = {name: value for name, value in hyper.items() if name in Training.options()}
+    values = {name: value for name, value in hyper.items() if name not in Training.options()}
+    asked = {
+        "pictures": opened.label, "method": list(methods), "minutes": minutes, "seeds": seeds,
+        "criteria": list(criteria), "training": _plain(options), "hyper": _plain(values), "seed": seed,
+    }  # fmt: skip
     for name in criteria:
         find_criterion(name)
-    asked = {
-        "format": FORMAT, "world": opened.label, "method": list(methods), "minutes": minutes, "seeds": seeds,
-        "steps": steps, "latents": latents, "nets": nets, "hyper": _plain(hyper),
-    }  # fmt: skip
-    folder = writable_folder(Path(tempfile.mkdtemp(prefix="sober-fit-") if out is None else out))
-    request = folder / "fit.json"
-    if request.exists():
-        runs = _planned(request, asked)
-    else:
-        if any(not path.name.startswith(".") for path in folder.iterdir()):
-            raise RequestError(f"{folder} is not empty and holds no fit: choose another --out")
-        runs, note = plan(opened, methods, minutes, began, seeds, steps, latents, nets, hyper)
+    path = Path(tempfile.mkdtemp(prefix="sober-fit-") if out is None else out)
+    folder = _begun(path, asked, opened, command)
+    if not folder.runs:
+        runs, note = plan(opened, methods, minutes, began, seeds, options, values)
         if note and watcher is not None:
             watcher.note(note)
-        write_json(request, {**asked, "runs": [run.canonical() for run in runs]})
-    family = train(runs, opened, folder / "family", watcher=watcher)
-    ranking = rank(family, criteria, settings=_judging(runs, criteria), seed=seed, progress=progress)
-    _write(folder, family, ranking, seed)
-    return Fit(folder, family, ranking, load(folder / "model.safetensors"))
+        folder = _planned(folder, runs, criteria, seed)
+    evaluation = Evaluation(folder, folder.request.measure, watcher=watcher)
+    evaluation.all()
+    ranking = ranked(evaluation, folder.family())
+    _write(folder, ranking, seed)
+    return Fit(Results(folder), ranking, load(folder.path / "model.safetensors"))
 
 
 def pictures(images: Any) -> World:
@@ -144,17 +145,31 @@ def pictures(images: Any) -> World:
         return images
     if isinstance(images, str | Path):
         path = Path(images).expanduser()
-        return world(f"pictures:folder={path}") if path.exists() else _by_name(str(images))
+        try:
+            return world(f"pictures:folder={path}") if path.exists() else world(str(images))
+        except UnknownError as error:
+            raise RequestError(f"{images} is neither a folder or archive of pictures nor a world") from error
     return from_array(images)
 
 
-def _by_name(spec: str) -> World:
-    try:
-        return world(spec)
-    except RequestError as error:
-        if "unknown world" in str(error):
-            raise RequestError(f"{spec} is neither a folder or archive of pictures nor a world") from error
-        raise
+def _begun(path: Path, asked: Mapping[str, Any], opened: World, command: str) -> Folder:
+    """The folder with what was asked for; its runs are those that an earlier call planned, if there was one."""
+    request = Request("fit", asked, {opened.label: opened.spec}, command=command)
+    if (path / "request.json").exists():
+        request = dataclasses.replace(Folder.open(path).request, maker="fit", asked=asked, command=command)
+    return Folder.begin(path, request)
+
+
+def _planned(folder: Folder, runs: Sequence[Run], criteria: Sequence[str], seed: int) -> Folder:
+    """The folder with the runs that were planned, and how they will be judged: as suits so short a training."""
+    judged = tuple(Asked(name, find_criterion(name).suited(runs[0].steps)) for name in criteria)
+    request = dataclasses.replace(
+        folder.request,
+        cohorts=tuple(cohorts_of(runs)),
+        measure=Measure(criteria=judged, seed=seed, show=True),
+        title=f"{counted(len(runs), 'model')} of {runs[0].world}, to choose one from",
+    )
+    return Folder.begin(folder.path, request)
 
 
 def plan(
@@ -163,75 +178,52 @@ def plan(
     minutes: float,
     began: float,
     seeds: int | None,
-    steps: int | None,
-    latents: int,
-    nets: str | None,
+    options: Mapping[str, Any],
     hyper: Mapping[str, Setting | Sequence[Setting]],
 ) -> tuple[list[Run], str]:
     """The runs that fit into the time that is left, and what a person should know about that."""
     if not minutes > 0:
         raise RequestError(f"minutes must be more than 0, got {minutes:g}")
     _check_hyper(methods, hyper)
-    size = "small" if min(opened.image_shape[:2]) < SMALL else "large"
-    scale = SCALES[size]
-    make = functools.partial(_runs, opened, scale=scale, latents=latents, hyper=hyper)
-    if steps is not None:
-        return make(methods, seeds or SEEDS, steps, nets=nets), ""
+    small = min(opened.image_shape[:2]) < SMALL
+    length = LENGTHS[small]
+    training = Training().but(**{"learning_rate": length.rate, "steps": length.enough, **options})
+
+    def make(methods: Sequence[str], seeds: int, training: Training) -> list[Run]:
+        """Each method at its strengths, each with every seed."""
+        runs = []
+        for name in methods:
+            chosen = find_method(name)
+            own = {key: value for key, value in hyper.items() if key in {each.name for each in chosen.hyper}}
+            sweep = {**chosen.advised(small, training.steps), **own}
+            runs += grid(opened, name, sweep, seeds=seeds, training=training)
+        return runs
+
+    if "steps" in options:
+        return make(methods, seeds or SEEDS, training), ""
     costs = {name: find_method(name).cost for name in methods}
     note, kept, cheapest = "", list(methods), min(methods, key=lambda name: costs[name])
-    for choice in [nets] if nets is not None or size == "small" else [None, "small"]:
-        nets = choice
-        step = seconds_per_step(opened, make([cheapest], seeds or SEEDS, scale.enough, nets=nets)) / costs[cheapest]
+    for choice in [training.nets] if training.nets is not None or small else [None, "small"]:
+        training = training.but(nets=choice)
+        step = seconds_per_step(opened, make([cheapest], seeds or SEEDS, training)) / costs[cheapest]
         left = SHARE * (60 * minutes - (time.monotonic() - began))
-        if left / (step * sum(costs.values())) >= scale.fewest:
+        if left / (step * sum(costs.values())) >= length.fewest:
             break
         note = f"{minutes:g} minutes are too few for convolutional nets on this machine: going on with small ones"
-    while len(kept) > 1 and left / (step * sum(costs[name] for name in kept)) < scale.fewest:
+    while len(kept) > 1 and left / (step * sum(costs[name] for name in kept)) < length.fewest:
         dropped = max(kept, key=lambda name: costs[name])
         kept.remove(dropped)
         note = f"{minutes:g} minutes are too few for {dropped} on this machine: going on with {listed(kept)}"
     affordable = int(left / (step * sum(costs[name] for name in kept)))
-    if affordable < scale.fewest:
+    if affordable < length.fewest:
         note = (
             f"{minutes:g} minutes allow {max(affordable, 1):,} steps on this machine, and models need some "
-            f"{scale.fewest:,} before they are worth choosing from: give more --minutes, or smaller pictures"
+            f"{length.fewest:,} before they are worth choosing from: give more --minutes, or smaller pictures"
         )
-    if seeds is None and affordable > scale.enough:
-        seeds = min(MOST_SEEDS, SEEDS * affordable // scale.enough)
+    if seeds is None and affordable > length.enough:
+        seeds = min(MOST_SEEDS, SEEDS * affordable // length.enough)
         affordable = affordable * SEEDS // seeds
-    return make(kept, seeds or SEEDS, max(10, min(affordable, 300_000)), nets=nets), note
-
-
-def _runs(
-    opened: World,
-    methods: Sequence[str],
-    seeds: int,
-    steps: int,
-    *,
-    scale: Scale,
-    latents: int,
-    nets: str | None,
-    hyper: Mapping[str, Setting | Sequence[Setting]],
-) -> list[Run]:
-    """Each method at its strengths, each with every seed."""
-    runs = []
-    for name in methods:
-        known = {each.name for each in find_method(name).hyper}
-        sweep = {**strengths(name, scale, steps), **{key: value for key, value in hyper.items() if key in known}}
-        runs += grid(
-            opened, name, sweep, seeds=seeds, nets=nets, latents=latents, steps=steps, optimiser=Adam(scale.rate)
-        )
-    return runs
-
-
-def strengths(method: str, scale: Scale, steps: int) -> dict[str, tuple[float, ...]]:
-    """Two values of a method's main hyperparameter between which good ones lie; else its default.
-
-    DAVA's capacity, which rises by `delta_c` a step while mixed codes look right, is given the time to reach 10 and 30.
-    """
-    if method in ("beta_vae", "beta_tcvae"):
-        return {"beta": scale.betas}
-    return {"delta_c": tuple(float(f"{room / steps:.2g}") for room in (10, 30))} if method == "dava" else {}
+    return make(kept, seeds or SEEDS, training.but(steps=max(10, min(affordable, LONGEST)))), note
 
 
 def seconds_per_step(opened: World, runs: Sequence[Run]) -> float:
@@ -249,32 +241,6 @@ def seconds_per_step(opened: World, runs: Sequence[Run]) -> float:
     return statistics.median(taken)
 
 
-def _judging(runs: Sequence[Run], criteria: Sequence[str]) -> dict[str, Setting]:
-    """Settings of the criteria: discriminators train an eighth as long as models, faster where that is short."""
-    steps = min(10_000, max(200, runs[0].steps // 8))
-    known = {name for each in criteria for name in find_criterion(each).settings}
-    settings: dict[str, Setting] = {
-        "mixing": "permuted", "steps": steps, "rate": 1e-4 if steps >= 5_000 else 1e-3 if steps < 2_000 else 5e-4,
-    }  # fmt: skip
-    return {name: value for name, value in settings.items() if name in known}
-
-
-def _planned(path: Path, asked: Mapping[str, Any]) -> list[Run]:
-    """The runs of an earlier call that asked for the same."""
-    about = read_json(path)
-    try:
-        for name, value in asked.items():
-            if about[name] != value:
-                raise RequestError(
-                    f"{path.parent} holds a fit with {name} {about[name]}, not {value}: choose another --out"
-                )
-        return [Run.of(run) for run in about["runs"]]
-    except (KeyError, TypeError) as error:
-        raise RequestError(
-            f"{path} is not the plan of a fit ({error!r}): delete it, or choose another --out"
-        ) from error
-
-
 def _check_hyper(methods: Sequence[str], hyper: Mapping[str, Any]) -> None:
     known = set(itertools.chain.from_iterable((each.name for each in find_method(name).hyper) for name in methods))
     if unknown := hyper.keys() - known:
@@ -283,57 +249,40 @@ def _check_hyper(methods: Sequence[str], hyper: Mapping[str, Any]) -> None:
         )
 
 
-def _plain(hyper: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: list(value) if isinstance(value, list | tuple) else value for name, value in hyper.items()}
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: dataclasses.asdict(value)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type)
+        else list(value)
+        if isinstance(value, list | tuple)
+        else value
+        for name, value in values.items()
+    }
 
 
-def _write(folder: Path, family: Family, ranking: Ranking, seed: int) -> None:
+def _write(folder: Folder, ranking: Ranking, seed: int) -> None:
     """The chosen model, and all that is said about it."""
-    best = ranking.best.run
-    model = family.model(best)
-    _, codes = next(iter(encode(family, [best])))
+    results, best = Results(folder), ranking.best.run
+    model, codes = results.model(best), results.codes(best)
     assert codes.logvar is not None
-    with replacing(folder / "model.safetensors") as temporary:
-        shutil.copyfile(family.model_path(best), temporary)
-    write_codes(folder / "codes.parquet", family.world, codes.mean, codes.logvar)
+    with replacing(folder.path / "model.safetensors") as temporary:
+        shutil.copyfile(folder.model_path(best), temporary)
+    write_codes(folder.path / "codes.parquet", results.world, codes.mean, codes.logvar)
     if importlib.util.find_spec("onnx") is not None:
-        onnx.export(model, folder)
-    write_json(folder / "ranking.json", ranking.plain())
-    write_json(folder / "model.json", _described(model, family, ranking, latent_kl(codes.mean, codes.logvar)))
-    best_four = [family.model(each.run) for each in ranking.models[:4]]
-    traversals(best_four, family.world, folder / "traversals.png", seed=seed)
-    _report(folder, family, ranking)
+        onnx.export(model, folder.path)
+    write_json(folder.path / "ranking.json", ranking.plain())
+    described = _described(model, folder.words(best), ranking, latent_kl(codes.mean, codes.logvar))
+    write_json(folder.path / "model.json", described)
+    best_few = [results.model(each.run) for each in ranking.models[:DRAWN]]
+    traversals(best_few, results.world, folder.path / "traversals.png", seed=seed)
+    results.report()
 
 
-def _report(folder: Path, family: Family, ranking: Ranking) -> None:
-    """The ranking as a store, what the report shows of the best models, and the report."""
-    from sober.report.report import report  # noqa: PLC0415 -- draws, and so takes long to import
-    from sober.report.showcase import keep_showcase  # noqa: PLC0415
-
-    store = Store.create(folder / "results")
-    runs = {run.identity: run for run in family.runs}
-    scores = [
-        Score(model.run.identity, name, value, {"models": len(ranking.models)}, model.flags)
-        for model in ranking.models
-        for name, value in model.scores.items()
-    ]
-    store.write(scores, runs, kind="criterion", preset="label_free")
-    write_json(store.folder / "study.json", {"name": "fit", "title": family.summary(), "scale": "", "command": ""})
-    for model in ranking.models[:SHOWN]:
-        _, codes = next(iter(encode(family, [model.run])))
-        (store.folder / "models").mkdir(exist_ok=True)
-        with replacing(store.model_path(model.run)) as temporary:
-            shutil.copyfile(family.model_path(model.run), temporary)
-        keep_showcase(store.folder, family.model(model.run), codes, family.world)
-    store.compact()
-    report(store.folder, folder / "report.html")
-
-
-def _described(model: Model, family: Family, ranking: Ranking, kl: np.ndarray) -> dict[str, Any]:
+def _described(model: Model, setting: str, ranking: Ranking, kl: np.ndarray) -> dict[str, Any]:
     return {
         "run": model.run.canonical(),
         "identity": model.run.identity,
-        "setting": family.words(model.run),
+        "setting": setting,
         "image_shape": model.image_shape,
         "pixels": "0 to 1, or bytes 0 to 255; channels last here, first in ONNX",
         "latents": [{"latent": d, "kl": round(float(each), 4)} for d, each in enumerate(kl)],
@@ -350,7 +299,7 @@ def write_codes(
     """A parquet table: which picture, its file where it has one, and mean and log-variance of each latent."""
     import polars as pl  # noqa: PLC0415 -- not on every training machine
 
-    names = getattr(opened, "names", ()) if isinstance(opened, World) else ()
+    names = getattr(opened, "names", ())
     columns: dict[str, Any] = {"picture": np.arange(len(mean))}
     if len(names) == len(mean):
         columns["file"] = list(names)

@@ -1,6 +1,6 @@
-"""Runs a study: on this machine with one process or several, or on a Ray cluster. All do the same work on one store.
+"""Runs a study: on this machine with one process or several, or on a Ray cluster. All work on one folder.
 
-A cluster's machines must share the folder of the store, as they do on a network file system.
+A cluster's machines must share that folder, as they do on a network file system.
 """
 
 from __future__ import annotations
@@ -13,25 +13,20 @@ import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 from sober.errors import RequestError, counted
-from sober.files import write_json
-from sober.results.store import Store
-from sober.training.train import Stopped, Watcher
-from sober.workflows.evaluate import Failure, Work, failures
-from sober.workflows.plan import TOGETHER, Plan, plan
+from sober.machine import cores
+from sober.results.folder import Folder
+from sober.training.progress import Stopped, Watcher
+from sober.workflows.desk import Desk, Failure, Onlooker
+from sober.workflows.evaluate import Evaluation
+from sober.workflows.opened import Results
+from sober.workflows.plan import TOGETHER, plan
 from sober.workflows.study import find_study, study_of
 
 Engine = Literal["local", "ray"]
 RETRIES = 3  # of a task whose node was lost
-
-
-@runtime_checkable
-class Onlooker(Protocol):
-    """A watcher that also wants to look at the store now and then, while other machines work on it."""
-
-    def looked(self, folder: Path) -> None: ...
 
 
 def run(
@@ -46,56 +41,38 @@ def run(
     address: str | None = None,
     gpus: float | None = None,
     watcher: Watcher | None = None,
-) -> tuple[Store, list[Failure]]:
-    """Does all that is left of a study and returns its store, with what failed twice.
+) -> tuple[Results, list[Failure]]:
+    """Does all that is left of a study and returns its results, with what failed twice.
 
-    Call it again to go on after a stop, on the same store from several machines at once, or with more seeds.
+    Call it again to go on after a stop, on the same folder from several machines at once, or with more seeds.
     """
     if workers < 1:
         raise RequestError(f"workers must be at least 1, got {workers}")
     study, source = find_study(name)
-    planned = plan(study.scaled(scale), together, fetch=True)
-    if planned.missing.keys() == planned.worlds.keys():
+    planned = plan(study.scaled(scale), together, fetch=True, command=command)
+    if planned.missing.keys() == planned.request.worlds.keys():
         raise RequestError(f"none of the study's worlds can be opened: {next(iter(planned.missing.values()))}")
-    store = Store.create(out)
-    _describe(store, planned, command)
-    arguments = (str(Path(out).resolve()), source, str(name), scale, together)
+    folder = Folder.begin(out, planned.request)
+    arguments = (str(folder.path.resolve()), source, str(name))
     if engine == "ray":
-        _on_ray(planned, arguments, address, gpus, watcher)
+        _on_ray(folder, arguments, address, gpus, watcher)
     elif workers > 1:
         _in_processes(arguments, workers, watcher)
     else:
-        Work(store, planned, watcher).all()
+        _work(folder, watcher).all()
     if importlib.util.find_spec("polars") is not None:  # a machine that only trains leaves the table to others
-        from sober.workflows.shown import show  # noqa: PLC0415 -- draws, and so needs more than training does
-
-        store.compact()
-        show(store, planned)
-    return store, [failure for failure in failures(store.folder) if failure.tries > 1]
+        folder.store.compact()
+    return Results(folder), [failure for failure in Desk(folder.path).failures() if failure.tries > 1]
 
 
-def _describe(store: Store, planned: Plan, command: str) -> None:
-    """What the store holds, for those who look at it; the latest plan is the one that counts."""
-    study = planned.study
-    about = {
-        "name": study.name,
-        "title": study.title,
-        "paper": study.paper,
-        "scale": study.scale,
-        "command": command,
-        "criteria": {name: dict(settings) for name, settings in study.criteria.items()},
-        "cohorts": [
-            {"name": each.name, "world": each.world, "runs": [r.identity for r in each.runs], "work": each.work()}
-            for each in planned.cohorts
-        ],
-        "missing": planned.missing,
-    }
-    write_json(store.folder / "study.json", about)
+def _work(folder: Folder, watcher: Watcher | None = None) -> Evaluation:
+    return Evaluation(folder, folder.request.measure, strict=False, watcher=watcher)
 
 
-def _work(folder: str, source: str, path: str, scale: str | None, together: int) -> Work:
-    """The work on a store, in a fresh process."""
-    return Work(Store.open(folder), plan(study_of(source, path).scaled(scale), together, fetch=True))
+def _elsewhere(folder: str, source: str, path: str) -> Evaluation:
+    """The same work in a fresh process, which runs the study's file for what it may add to the registries."""
+    study_of(source, path)
+    return _work(Folder.open(folder))
 
 
 # Several processes.
@@ -103,8 +80,8 @@ def _work(folder: str, source: str, path: str, scale: str | None, together: int)
 
 def _in_processes(arguments: tuple[Any, ...], workers: int, watcher: Watcher | None) -> None:
     context = multiprocessing.get_context("spawn")
-    share = max(1, len(os.sched_getaffinity(0)) // workers)
-    started = [context.Process(target=_process, args=(*arguments, share, at)) for at in range(workers)]
+    share = max(1, cores() // workers)
+    started = [context.Process(target=_process, args=(*arguments, share, number)) for number in range(workers)]
     for process in started:
         process.start()
     try:
@@ -125,19 +102,20 @@ def _in_processes(arguments: tuple[Any, ...], workers: int, watcher: Watcher | N
         )
 
 
-def _process(folder: str, source: str, path: str, scale: str | None, together: int, cores: int, at: int) -> None:
-    """One of several processes, on its share of the cores."""
-    mine = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, mine[at * cores % len(mine) :][:cores])
+def _process(folder: str, source: str, path: str, share: int, number: int) -> None:
+    """One of several processes, on its share of the cores where the system lets it be bound to some."""
+    if hasattr(os, "sched_setaffinity"):  # not on macOS
+        mine = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, mine[number * share % len(mine) :][:share])
     with contextlib.suppress(Stopped):
-        _work(folder, source, path, scale, together).all()
+        _elsewhere(folder, source, path).all()
 
 
 # A cluster.
 
 
 def _on_ray(
-    planned: Plan, arguments: tuple[Any, ...], address: str | None, gpus: float | None, watcher: Watcher | None
+    folder: Folder, arguments: tuple[Any, ...], address: str | None, gpus: float | None, watcher: Watcher | None
 ) -> None:
     """A task for each cohort, then one for each world; Ray starts a task again whose node was lost."""
     ray = _ray()
@@ -146,7 +124,7 @@ def _on_ray(
     if gpus is None:
         gpus = 1.0 if ray.cluster_resources().get("GPU") else 0.0
     piece: Any = ray.remote(num_gpus=gpus, num_cpus=1, max_retries=RETRIES, retry_exceptions=False)(_piece)
-    for names in ([each.name for each in planned.cohorts], ["judge"]):
+    for names in ([cohort.name for cohort in folder.request.cohorts], ["judge"]):
         for _ in range(2):  # a task that was lost for good gets another chance
             _finish(ray, [piece.remote(*arguments, name) for name in names], watcher, Path(arguments[0]))
 
@@ -165,9 +143,9 @@ def _finish(ray: Any, tasks: Sequence[Any], watcher: Watcher | None, folder: Pat
                     watcher.note(f"a task was lost for good: {type(error).__name__}")
 
 
-def _piece(folder: str, source: str, path: str, scale: str | None, together: int, name: str) -> None:
+def _piece(folder: str, source: str, path: str, name: str) -> None:
     """One task on a cluster: a cohort by its name, or all judgements."""
-    _work(folder, source, path, scale, together).all(name)
+    _elsewhere(folder, source, path).all(name)
 
 
 def _ray() -> Any:

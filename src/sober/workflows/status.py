@@ -1,4 +1,4 @@
-"""Where a study stands: what is done, running and failed, and how long the rest may take."""
+"""Where work on a folder stands: what is done, running and failed, and how long the rest may take."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import time
 from pathlib import Path
 from typing import Any
 
-from sober.errors import RequestError
-from sober.files import read_json
-from sober.results.store import Holder, Store
-from sober.workflows.evaluate import Failure, failures
+from sober.results.folder import Folder
+from sober.results.store import Holder
+from sober.workflows.desk import Desk, Failure
+from sober.workflows.plan import work
 
 STALE = 120.0  # seconds after which a note of progress is no longer news
 
 
 @dataclasses.dataclass(frozen=True)
 class Status:
-    """A study's store at a moment."""
+    """A folder at a moment."""
 
     name: str
     scale: str
@@ -43,34 +43,30 @@ class Status:
         return (self.work_left - done) / pace
 
 
-def status(folder: str | Path) -> Status:
-    """Where the study in a folder stands."""
-    folder = Path(folder)
-    if not (folder / "study.json").exists():
-        raise RequestError(f"{folder} holds no study: start one with 'sober study run NAME --out {folder}'")
-    about, store = read_json(folder / "study.json"), Store.open(folder)
-    models = folder / "models"
-    there = {path.stem for path in models.glob("*.safetensors")} if models.is_dir() else set()
-    by_world: dict[str, tuple[int, int]] = {}
-    for each in about["cohorts"]:
-        trained, total = by_world.get(each["world"], (0, 0))
-        by_world[each["world"]] = (trained + len(there & set(each["runs"])), total + len(each["runs"]))
-    left = sum(each["work"] for each in about["cohorts"] if not set(each["runs"]) <= there)
+def status(path: str | Path) -> Status:
+    """Where the work on a folder stands."""
+    folder = Folder.open(path)
+    request, store, desk = folder.request, folder.store, Desk(folder.path)
+    there = {run.identity for run in folder.finished}
+    by_world = {
+        request.worlds[label]: (sum(run.identity in there for run in runs), len(runs))
+        for label, runs in request.by_world().items()
+    }
+    left = [cohort for cohort in request.cohorts if not {run.identity for run in cohort.runs} <= there]
     claimed = store.claimed()
     names = {holder.name for holder in claimed}
-    notes = [read_json(path) for path in sorted((folder / "progress").glob("*.json"))]
-    fresh = tuple(note for note in notes if note["task"] in names and time.time() - note["at"] < STALE)
+    fresh = [note for note in desk.notes() if note["task"] in names and time.time() - note["at"] < STALE]
     return Status(
-        about["name"],
-        about["scale"],
+        request.name or request.maker,
+        request.scale,
         sum(total for _, total in by_world.values()),
         sum(trained for trained, _ in by_world.values()),
         by_world,
         store.height(),
-        fresh,
+        tuple(fresh),
         tuple(claimed),
-        tuple(failures(folder)),
-        about["missing"],
-        {each["name"]: each["work"] for each in about["cohorts"]},
-        left,
+        tuple(desk.failures()),
+        dict(request.missing),
+        {cohort.name: work(cohort) for cohort in request.cohorts},
+        sum(map(work, left)),
     )

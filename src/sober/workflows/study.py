@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 import sys
 import types as python_types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sober.criteria import find_criterion
-from sober.errors import RequestError, brief, listed
+from sober.errors import MissingError, RequestError, UnknownError, brief, listed
 from sober.methods import find_method
-from sober.models.family import grid
-from sober.types import Adam, Precision, Run, Setting
-from sober.worlds import WORLDS, World, world
+from sober.models.grid import Pictured, Sweep, grid
+from sober.results.request import PICTURES, Asked, Measure
+from sober.types import Run, Setting, Training
+from sober.worlds import World, world
 
-Sweep = Mapping[str, Setting | Sequence[Setting]] | str  # values, or the name of a published sweep
-ADAM = Adam()
-PICTURES = 20_000  # that models are scored by: metrics draw 10,000 to learn from and 5,000 to be tested on
+TRAINING = Training()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,23 +32,15 @@ class Product:
     worlds: Sequence[str]
     methods: Mapping[str, Sweep]
     seeds: int = 50
-    steps: int = 300_000
-    nets: str | None = None
-    latents: int = 10
-    batch: int = 64
-    optimiser: Adam = ADAM
-    precision: Precision | None = None
+    training: Training = TRAINING
 
-    def runs(self, spec: str, opened: Any) -> list[Run]:
+    def runs(self, world: Pictured) -> list[Run]:
         """The runs on one of its worlds."""
         return [
             run
             for method, sweep in self.methods.items()
-            for run in grid(
-                opened, method, sweep, seeds=self.seeds, nets=self.nets, latents=self.latents,
-                optimiser=self.optimiser, steps=self.steps, batch=self.batch, precision=self.precision,
-            )
-        ]  # fmt: skip
+            for run in grid(world, method, sweep, seeds=self.seeds, training=self.training)
+        ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,16 +65,26 @@ class Study:
     products: Sequence[Product]
     metrics: Sequence[str] | None = None  # all by default
     preset: str = "study"
-    criteria: Mapping[str, Mapping[str, Setting]] = dataclasses.field(default_factory=dict)  # with their settings
+    criteria: Mapping[str, Mapping[str, Setting]] | Sequence[str | tuple[str, Mapping[str, Setting]]] = ()
     pictures: int = PICTURES
     scales: Mapping[str, Scale] = dataclasses.field(default_factory=dict)
     keep_codes: bool = False
     scale: str = ""  # what was shrunk, in words
 
     def __post_init__(self) -> None:
-        for criterion, settings in self.criteria.items():
-            if unknown := settings.keys() - find_criterion(criterion).settings.keys():
-                raise RequestError(f"study {self.name}: {criterion} has no setting {listed(unknown)}")
+        for name, settings in self.asked:
+            find_criterion(name).configured(settings)
+
+    @property
+    def asked(self) -> tuple[Asked, ...]:
+        """Its criteria, each with its settings; the same may come several times with others."""
+        return Asked.all(self.criteria)
+
+    @property
+    def measure(self) -> Measure:
+        """What is measured of its models."""
+        metrics = None if self.metrics is None else tuple(self.metrics)
+        return Measure(metrics, self.preset, self.asked, pictures=self.pictures, show=True, keep_codes=self.keep_codes)
 
     def scaled(self, name: str | None) -> Study:
         """The study at one of its scales; itself without a name."""
@@ -103,7 +103,7 @@ class Study:
         return dataclasses.replace(
             self,
             products=[product for product in products if product.worlds],
-            criteria={name: _shrunk_criterion(name, changes, to, words) for name, changes in self.criteria.items()},
+            criteria=[_shrunk_criterion(asked, to, words) for asked in self.asked],
             pictures=to.pictures or self.pictures,
             scale=", ".join(dict.fromkeys(words)),
         )
@@ -113,22 +113,24 @@ class Study:
 
 
 def _shrunk(product: Product, to: Scale, words: list[str]) -> Product:
-    changes: dict[str, Any] = {}
-    for name in ("seeds", "steps"):
-        before, after = getattr(product, name), getattr(to, name)
-        if after is not None and after < before:
-            changes[name] = after
-            words.append(f"{name} {before:,} → {after:,}")
-    if to.learning_rate is not None and to.learning_rate != product.optimiser.learning_rate:
-        changes["optimiser"] = dataclasses.replace(product.optimiser, learning_rate=to.learning_rate)
-        words.append(f"learning rate {product.optimiser.learning_rate:g} → {to.learning_rate:g}")
-    if to.worlds is not None:
-        changes["worlds"] = [spec for spec in product.worlds if spec in to.worlds]
-    shorter = changes.get("steps", product.steps) / product.steps
-    changes["methods"] = {
-        method: _shrunk_sweep(method, sweep, to.strengths, shorter, words) for method, sweep in product.methods.items()
-    }
-    return dataclasses.replace(product, **changes)
+    training, seeds = product.training, product.seeds
+    if to.seeds is not None and to.seeds < seeds:
+        words.append(f"seeds {seeds:,} → {to.seeds:,}")
+        seeds = to.seeds
+    if to.steps is not None and to.steps < training.steps:
+        words.append(f"steps {training.steps:,} → {to.steps:,}")
+        training = training.but(steps=to.steps)
+    rate = training.optimiser.learning_rate
+    if to.learning_rate is not None and to.learning_rate != rate:
+        words.append(f"learning rate {rate:g} → {to.learning_rate:g}")
+        training = training.but(learning_rate=to.learning_rate)
+    shorter = training.steps / product.training.steps
+    return Product(
+        product.worlds if to.worlds is None else [spec for spec in product.worlds if spec in to.worlds],
+        {m: _shrunk_sweep(m, sweep, to.strengths, shorter, words) for m, sweep in product.methods.items()},
+        seeds,
+        training,
+    )
 
 
 def _shrunk_sweep(method: str, sweep: Sweep, strengths: int | None, shorter: float, words: list[str]) -> Sweep:
@@ -152,50 +154,48 @@ def _shrunk_sweep(method: str, sweep: Sweep, strengths: int | None, shorter: flo
     return values
 
 
-def _shrunk_criterion(name: str, changes: Mapping[str, Setting], to: Scale, words: list[str]) -> Mapping[str, Setting]:
+def _shrunk_criterion(asked: Asked, to: Scale, words: list[str]) -> Asked:
     """A criterion that trains, as PIPE does, takes no more steps than the models that it judges."""
-    before = {**find_criterion(name).settings, **changes}.get("steps")
-    if to.steps is None or not isinstance(before, int) or before <= to.steps:
-        return changes
-    words.append(f"{name} steps {before:,} → {to.steps:,}")
-    return {**changes, "steps": to.steps}
+    criterion = find_criterion(asked.name)
+    if not criterion.steps or to.steps is None:
+        return asked
+    before = criterion.configured(asked.settings)[criterion.steps]
+    assert isinstance(before, int | float)
+    if before <= to.steps:
+        return asked
+    words.append(f"{asked.name} steps {before:,} → {to.steps:,}")
+    return asked._replace(settings={**asked.settings, criterion.steps: to.steps})
 
 
 def _two_digits(value: float) -> float:
     return float(f"{value:.2g}")
 
 
-class Absent:
+class Absent(NamedTuple):
     """Stands in a plan for a world whose files are not here: of a name, and pictures of a shape."""
 
-    def __init__(self, spec: str, why: str) -> None:
-        self.label, self.why = spec, why
-        self.image_shape = WORLDS[_base(spec)].image_shape
+    label: str
+    image_shape: tuple[int, int, int]
+    why: str
 
 
 @functools.lru_cache(maxsize=64)
 def planned_world(spec: str, fetch: bool = False) -> World | Absent:
-    """The world, or what is known of it where its files are missing; with `fetch` they are downloaded."""
-    if _base(spec) not in WORLDS:
-        raise RequestError(f"unknown world {_base(spec)!r}: choose one of {listed(WORLDS)}")
-    try:
-        absent = world(_opening(spec)).absent()
-        if absent is None or fetch:
-            opened = world(spec)
-            _ = opened.label
-            return opened
-    except RequestError as error:
-        absent = brief(error)
-    return Absent(spec, absent)
+    """The world, or what is known of it where its files are missing; with `fetch` they are downloaded.
 
-
-def _opening(spec: str) -> str:
-    """A spec without its views, which may need the files."""
-    return spec.split(" | ", maxsplit=1)[0].strip()
-
-
-def _base(spec: str) -> str:
-    return _opening(spec).partition(":")[0]
+    Anything else that is wrong with a spec is an error, whether files are there or not.
+    """
+    base = spec.split(" | ", maxsplit=1)[0].strip()  # without its views, which may need the files
+    opened = world(base)
+    absent = opened.absent()
+    if absent is None or fetch:
+        try:
+            whole = world(spec)
+            _ = whole.label
+            return whole
+        except MissingError as error:
+            absent = brief(error)
+    return Absent(spec, opened.image_shape, absent)
 
 
 def shipped() -> dict[str, Path]:
@@ -209,7 +209,7 @@ def find_study(name: str | Path) -> tuple[Study, str]:
     """The study of that name, or in that Python file, and its source."""
     path = Path(name) if str(name).endswith(".py") else shipped().get(str(name))
     if path is None:
-        raise RequestError(f"unknown study {str(name)!r}: choose from {listed(shipped())}, or give a Python file")
+        raise UnknownError(f"unknown study {str(name)!r}: choose from {listed(shipped())}, or give a Python file")
     try:
         source = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -232,13 +232,3 @@ def study_of(source: str, path: str) -> Study:
     if not isinstance(found, Study):
         raise RequestError(f"{path} defines no study: it must say study = Study(...)")
     return found
-
-
-def hours(seconds: float) -> str:
-    """A span of time as a person says it."""
-    if not math.isfinite(seconds):
-        return "unknown"
-    for unit, length in (("days", 172_800.0), ("hours", 5_400.0), ("minutes", 90.0)):
-        if seconds >= length:
-            return f"{seconds / {'days': 86_400, 'hours': 3_600, 'minutes': 60}[unit]:.1f} {unit}"
-    return f"{seconds:.0f} seconds"

@@ -1,0 +1,179 @@
+"""`sober score`. Arrays in a file are scored without importing JAX."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+from rich.table import Table
+
+from sober.cli.console import console, errors
+from sober.cli.options import Json
+from sober.errors import RequestError, listed
+from sober.files import read_npz
+from sober.metrics import FLAGS, METRICS, Scores
+from sober.metrics import score as score_arrays
+from sober.words import text_of
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from sober.workflows.opened import Results
+
+
+def score(
+    source: Annotated[Path, Parameter(name="FILE", help="An npz file, or a folder of results.")],
+    /,
+    *,
+    metrics: str | None = None,
+    preset: str = "study",
+    sample: int | None = None,
+    seed: int = 0,
+    repeats: int = 1,
+    as_json: Json = False,
+    full: Annotated[bool, Parameter(negative=())] = False,
+) -> None:
+    """Measure how disentangled a representation is, from arrays in an npz file or for each model in a folder.
+
+    The file has `codes` (N, D) and `factors` (N, K), and if there are any `logvar` (N, D), `names` (K) and `kinds` (K).
+    Without factors, what needs no labels is measured. Scores of a folder's models go into its table; those that are
+    there are not computed again.
+
+    Examples: `sober score codes.npz` · `sober score codes.npz --metrics mig,dci --json` · `sober score runs/blocks`
+
+    Parameters
+    ----------
+    metrics
+        Metrics or single scores, separated by commas, as `sober metrics` lists them; all by default.
+    preset
+        study (Locatello et al. 2020), paper (each metric's own), or another that a metric has.
+    sample
+        Of a folder: how many pictures, those of `sober encode --sample`; every picture without it.
+    seed
+        Of the rows drawn.
+    repeats
+        How often to draw; more than once gives means and standard errors.
+    as_json
+        Print one JSON object, score names to numbers; flags go to the error output.
+    full
+        With --json: an object with scores, flags, standard errors, settings, seconds and the arrays behind them.
+    """
+    asked = metrics.split(",") if metrics else None
+    if source.is_dir():
+        _score_folder(source, asked, preset, sample, seed, repeats, as_json, full)
+        return
+    if sample is not None:
+        raise RequestError("--sample is for a folder of results: a file is scored as it is")
+    arrays = read_npz(source)
+    if "codes" not in arrays:
+        raise RequestError(f"{source} has no array 'codes': it has {listed(arrays) or 'none'}")
+    about = {name: arrays[name].astype(str).tolist() for name in ("names", "kinds") if name in arrays}
+    scores = score_arrays(
+        arrays["codes"],
+        arrays.get("factors"),
+        logvar=arrays.get("logvar"),
+        metrics=asked,
+        preset=preset,
+        seed=seed,
+        repeats=repeats,
+        **about,
+    )
+    if as_json:
+        for name, flags in scores.flags.items() if not full else ():
+            for flag in flags:
+                errors.print(f"{name}: {flag}: {FLAGS[flag]}", style="yellow", soft_wrap=True, markup=False)
+        print(json_text(plain(scores, full)))
+    else:
+        console.print(scores_table(scores))
+        for flag in sorted({flag for flags in scores.flags.values() for flag in flags}):
+            console.print(f"[yellow]{flag}[/]  {FLAGS[flag]}", soft_wrap=True)
+
+
+def _score_folder(
+    source: Path,
+    asked: list[str] | None,
+    preset: str,
+    sample: int | None,
+    seed: int,
+    repeats: int,
+    as_json: bool,
+    full: bool,
+) -> None:
+    from sober.cli.console import bar  # noqa: PLC0415
+    from sober.workflows.opened import open_results  # noqa: PLC0415 -- models need JAX, arrays do not
+
+    results = open_results(source)
+    with bar() as watcher:
+        rows = results.score(asked, preset=preset, sample=sample, seed=seed, repeats=repeats, watcher=watcher)
+    if as_json:
+        print(json_text(_plain_rows(rows, full)))
+    else:
+        console.print(models_table(results, rows))
+
+
+def _plain_rows(rows: pl.DataFrame, full: bool) -> dict[str, Any]:
+    """Rows of the table as JSON, by run and score; with `full` all that a row says of a score."""
+    said = ("value", "low", "high", "flags", "settings", "preset", "pictures", "repeats", "seconds")
+    plain: dict[str, Any] = {}
+    for row in rows.iter_rows(named=True):
+        about = {**{name: row[name] for name in said}, "settings": json.loads(row["settings"])}
+        plain.setdefault(row["run"], {})[row["metric"]] = about if full else row["value"]
+    return plain
+
+
+def plain(scores: Scores, full: bool) -> dict[str, Any]:
+    """Scores as JSON can hold them."""
+    if not full:
+        return dict(scores)
+    parts = {metric: {name: part.tolist() for name, part in of.items()} for metric, of in scores.parts.items()}
+    about = {"flags": scores.flags, "errors": scores.errors, "settings": scores.settings, "seconds": scores.seconds}
+    return {"scores": dict(scores), **about, "factors": scores.factors, "parts": parts}
+
+
+def json_text(value: Any) -> str:
+    return json.dumps(value, indent=1, allow_nan=False)
+
+
+def scores_table(scores: Scores) -> Table:
+    """One representation: every score beside its range."""
+    table = Table(box=None, header_style="dim")
+    for column in ("score", "value", *(["±"] if scores.errors else []), "from", "to", "better", "flags"):
+        table.add_column(column, justify="left" if column in ("score", "better", "flags") else "right", no_wrap=True)
+    for metric in METRICS.values():
+        for name, meaning in metric.scores.items():
+            if name in scores:
+                error = [f"{scores.errors[name]:.4f}"] if scores.errors else []
+                ends = [f"{end:g}" if math.isfinite(end) else "∞" for end in (meaning.low, meaning.high)]
+                better = "" if meaning.better == "neither" else meaning.better
+                flags = f"[yellow]{' '.join(scores.flags[name])}[/]"
+                table.add_row(f"[bold]{name}[/]", f"{scores[name]:.4f}", *error, *ends, better, flags)
+    return table
+
+
+def models_table(results: Results, rows: pl.DataFrame) -> Table:
+    """Every model in a row, its main scores in columns."""
+    from sober.models.family import varying  # noqa: PLC0415
+
+    main = rows.filter(rows["matrix"] == "")
+    columns = main["metric"].unique(maintain_order=True).to_list()
+    values = {(run, metric): value for run, metric, value in main.select("run", "metric", "value").iter_rows()}
+    flags: dict[str, set[str]] = {}
+    for run, some in main.select("run", "flags").iter_rows():
+        flags.setdefault(run, set()).update(some)
+    names = varying(results.runs)
+    table = Table(title=results.summary(), title_justify="left", title_style="bold", box=None, header_style="dim")
+    table.add_column("run", style="cyan", no_wrap=True)
+    for name in (*names, "seed"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in columns:
+        table.add_column(name.replace("_", " "), justify="right", overflow="fold")
+    table.add_column("", style="yellow")
+    for run in results.finished:
+        settings = [text_of(run.hyper[name]) if name in run.hyper else "-" for name in names]
+        cells = [values.get((run.identity, name)) for name in columns]
+        shown = ["-" if cell is None else f"{cell:.3f}" for cell in cells]
+        table.add_row(run.identity[:8], *settings, str(run.seed), *shown, " ".join(sorted(flags.get(run.identity, ()))))
+    return table

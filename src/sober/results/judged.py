@@ -1,0 +1,97 @@
+"""What a criterion said of models, on disk: the scores, what they might have been by chance, what they were made of.
+
+judged/DIGEST.safetensors   one criterion with its settings, on one set of models; the digest is of all that decides it
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from sober.criteria.criterion import Judgement
+from sober.errors import RequestError
+from sober.files import load_arrays, save_arrays
+from sober.types import Setting
+
+PART = "part."
+
+
+class Question(NamedTuple):
+    """All that decides what a criterion says."""
+
+    criterion: str
+    settings: Mapping[str, Setting]  # all of them
+    world: str
+    runs: tuple[str, ...]  # identities, in order
+    pictures: int
+    seed: int
+
+    def path(self, folder: Path) -> Path:
+        said = [self.criterion, dict(sorted(self.settings.items())), self.world, self.runs, self.pictures, self.seed]
+        digest = hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
+        return folder / "judged" / f"{digest}.safetensors"
+
+
+class Judged(NamedTuple):
+    """A question and its answer."""
+
+    question: Question
+    judgement: Judgement
+    informative: Int[np.ndarray, " M"]  # latents of each model
+
+    @staticmethod
+    def nothing(question: Question, informative: Int[np.ndarray, " M"]) -> Judged:
+        """The answer where there are too few models to be compared: no number for any of them."""
+        scores = np.full(len(question.runs), np.nan)
+        return Judged(question, Judgement(scores, scores[None], ((),) * len(scores)), informative)
+
+    def save(self, folder: Path, question: Question | None = None) -> None:
+        """Where `question` is asked: it may name runs that were left out of the answer."""
+        path = (question or self.question).path(folder)
+        path.parent.mkdir(exist_ok=True)
+        arrays = {
+            "scores": np.asarray(self.judgement.scores, float),
+            "replicates": np.asarray(self.judgement.replicates, float),
+            "informative": np.asarray(self.informative, np.int64),
+            **{f"{PART}{name}": np.asarray(part) for name, part in self.judgement.parts.items()},
+        }
+        asked = {**self.question._asdict(), "settings": dict(self.question.settings)}
+        about = {"kind": "sober.judgement", "question": json.dumps(asked), "flags": json.dumps(self.judgement.flags)}
+        save_arrays(path, arrays, about)
+
+
+def load_judged(path: Path) -> Judged:
+    """What was saved in a file."""
+    arrays, about = load_arrays(path)
+    if about.get("kind") != "sober.judgement":
+        raise RequestError(f"{path} is not a judgement saved by Sober: move it elsewhere")
+    asked = json.loads(about["question"])
+    question = Question(**{**asked, "runs": tuple(asked["runs"])})
+    parts = {name.removeprefix(PART): array for name, array in arrays.items() if name.startswith(PART)}
+    flags = tuple(map(tuple, json.loads(about["flags"])))
+    return Judged(question, Judgement(arrays["scores"], arrays["replicates"], flags, parts), arrays["informative"])
+
+
+class Pairs(NamedTuple):
+    """How well models line up with their partners, as UDR found: rows of model, partner and score, models by place."""
+
+    world: str
+    runs: tuple[str, ...]
+    scores: Float[np.ndarray, "P 3"]
+
+
+def pairs_of(folder: Path) -> tuple[Pairs, ...]:
+    """The pair scores that a folder keeps: for each world those among the most models."""
+    best: dict[str, Pairs] = {}
+    for judged in map(load_judged, sorted((folder / "judged").glob("*.safetensors"))):
+        if "pairs" in judged.judgement.parts:
+            pairs = Pairs(judged.question.world, judged.question.runs, judged.judgement.parts["pairs"])
+            if pairs.world not in best or len(best[pairs.world].runs) < len(pairs.runs):
+                best[pairs.world] = pairs
+    return tuple(best.values())

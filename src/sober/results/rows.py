@@ -1,0 +1,134 @@
+"""A score as a row of the table: its columns, their types, what must hold of them, and which rows mean the same."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, get_args
+
+from sober.errors import RequestError, brief, listed
+from sober.results.settings import flat, setting
+from sober.types import Better, Run, Score, ScoreKind, Setting
+
+# Columns by the name of their Polars type. Those of the hyperparameters stand between the two groups.
+OF_RUN = {
+    **dict.fromkeys(("run", "world", "method", "nets"), "String"),
+    **dict.fromkeys(("latents", "steps", "batch"), "Int64"),
+    **dict.fromkeys(("learning_rate", "b1", "b2", "eps"), "Float64"),
+    **{"precision": "String", "seed": "Int64", "setting": "String"},
+}
+OF_SCORE = {
+    **dict.fromkeys(("kind", "metric", "preset", "settings", "better"), "String"),
+    "supervised": "Boolean",
+    **dict.fromkeys(("matrix", "rule", "samples_of"), "String"),
+    **dict.fromkeys(("pictures", "draw", "repeats", "models"), "Int64"),
+    **dict.fromkeys(("value", "low", "high"), "Float64"),
+    **{"flags": "List(String)", "seconds": "Float64", "device": "String", "versions": "String", "scale": "String"},
+}
+HYPER: dict[type, str] = {bool: "Boolean", str: "String", float: "Float64"}
+KEY = ("run", "metric", "preset", "settings", "pictures", "draw", "repeats")  # unique in the table
+ORDER = ("world", "method", "setting", "seed", *KEY)
+
+Key = tuple[Any, ...]  # the values of KEY
+Row = dict[str, Any]
+
+
+def key_of(score: Score) -> Key:
+    """What tells a score from all others."""
+    return (score.run, score.metric, score.preset, settings_text(score.settings), score.pictures, score.draw,
+            score.repeats)  # fmt: skip
+
+
+def settings_text(settings: Mapping[str, Setting]) -> str:
+    """Settings as one JSON object, always the same for the same settings."""
+    return json.dumps(dict(settings), sort_keys=True, allow_nan=False)
+
+
+def run_row(identity: str, runs: Mapping[str, Run]) -> Row:
+    """What the table says of a run."""
+    run = runs.get(identity)
+    if run is None or run.identity != identity:
+        raise RequestError(f"there are scores of run {identity}, but that run is not among those given")
+    return {"run": identity, "setting": setting(run), **flat(run), **{f"hyper_{k}": v for k, v in run.hyper.items()}}
+
+
+def run_of(row: Mapping[str, Any]) -> Run:
+    """The run that a row is about."""
+    hyper = {name.removeprefix("hyper_"): v for name, v in row.items() if name.startswith("hyper_") and v is not None}
+    adam = {name: row[name] for name in ("learning_rate", "b1", "b2", "eps")}
+    own = {name: row[name] for name in ("world", "method", "nets", "latents", "steps", "batch", "precision", "seed")}
+    return Run.of({**own, "hyper": hyper, "optimiser": adam})
+
+
+def score_row(score: Score, common: Mapping[str, str], versions: Mapping[str, str]) -> Row:
+    """A score as a row, checked. A number that is not finite is null and flagged."""
+    try:
+        bounds = (
+            dict(zip(("low", "high"), map(float, score.interval), strict=True)) if score.interval is not None else {}
+        )
+        numbers = {"value": float(score.value), **bounds}
+        finite = {name: number + 0.0 for name, number in numbers.items() if math.isfinite(number)}
+        texts = ("run", "metric", "kind", "preset", "better", "matrix", "rule", "samples_of")
+        counts = ("pictures", "draw", "repeats", "models")
+        row = {
+            **common,
+            **finite,
+            **{name: getattr(score, name) for name in (*texts, *counts)},
+            "supervised": bool(score.supervised),
+            "settings": settings_text(score.settings),
+            "flags": sorted({*score.flags, *(["not_finite"] if len(finite) < len(numbers) else [])}),
+            "seconds": float(score.seconds),
+            "versions": json.dumps({**versions, **score.versions}, sort_keys=True),
+        }
+        _check(score, row, texts=(*texts, *common), counts=counts)
+    except (TypeError, ValueError) as error:
+        raise RequestError(f"{score.metric!r} of run {score.run} cannot be stored: {brief(error)}") from error
+    return row
+
+
+def _check(score: Score, row: Row, *, texts: Iterable[str], counts: Iterable[str]) -> None:
+    """Refuses what has the right type and makes no sense."""
+    if odd := [name for name in texts if not isinstance(row[name], str)]:
+        raise TypeError(f"{listed(odd)} must be text")
+    if odd := [name for name in counts if not isinstance(row[name], int) or row[name] < 0]:
+        raise TypeError(f"{listed(odd)} must be a whole number from 0")
+    if empty := [name for name in ("run", "metric", "preset") if not row[name]]:
+        raise ValueError(f"no {listed(empty)} is given")
+    for name, known in (("kind", ScoreKind), ("better", Better)):
+        if row[name] not in get_args(known):
+            raise ValueError(f"{name} {row[name]!r} is not one of {listed(get_args(known))}")
+    if isinstance(score.flags, str) or any(flag.split() != [flag] for flag in score.flags):
+        raise ValueError(f"flags {score.flags!r} are not words")
+    if not 0 <= row["seconds"] < math.inf:
+        raise ValueError(f"seconds {row['seconds']} is not a time")
+    if "low" in row and "high" in row and row["low"] > row["high"]:
+        raise ValueError(f"interval {score.interval} ends before it begins")
+
+
+def hyper_types(about: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """The types of the hyperparameters' columns in rows about runs."""
+    types: dict[str, str] = {}
+    for row in about:
+        types = joined(types, {name: _type(value) for name, value in row.items() if name.startswith("hyper_")})
+    return types
+
+
+def _type(value: Setting) -> str:
+    return next(name for kind, name in HYPER.items() if isinstance(value, kind))
+
+
+def joined(hyper: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+    """Both, where no column has two types."""
+    for name in hyper.keys() & more.keys():
+        if hyper[name] != more[name]:
+            raise RequestError(
+                f"column {name} is {hyper[name]} in the store and {more[name]} in these scores: "
+                "give the hyperparameter one type, or use another store"
+            )
+    return {**hyper, **more}
+
+
+def columns(hyper: Mapping[str, str]) -> dict[str, str]:
+    """Every column with its type, in the table's order."""
+    return {**OF_RUN, **dict(sorted(hyper.items())), **OF_SCORE}

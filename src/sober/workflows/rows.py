@@ -1,0 +1,88 @@
+"""What was measured as rows of the table: where training ended, what metrics found, what criteria said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sober.criteria import Criterion
+from sober.criteria.criterion import Judgement
+from sober.metrics import Scores, home_of
+from sober.models.model import Model
+from sober.results.judged import Question
+from sober.results.request import Measure
+from sober.results.rows import Key, key_of
+from sober.types import Run, Score
+
+PRESET = "label_free"  # of criteria, which have no other
+TRAINED = "training"  # of numbers that training left
+
+
+def training_rows(model: Model) -> list[Score]:
+    """Where every term of a model's training ended."""
+    flags = ("diverged",) if model.diverged is not None else ()
+    ended = {name: model.ended(name) for name in model.curves if name != "step"}
+    return [
+        Score(model.run.identity, f"train_{name}", value, "training", TRAINED, better="neither", flags=flags)
+        for name, value in ended.items()
+    ]
+
+
+def training_key(run: Run) -> Key:
+    """The row without which it is not known where a run's training ended: every method has a loss."""
+    return key_of(Score(run.identity, "train_loss", 0.0, "training", TRAINED))
+
+
+def metric_rows(run: Run, scores: Scores, measure: Measure, pictures: int) -> list[Score]:
+    """What metrics found in a model's codes of so many pictures."""
+    rows = []
+    for name, value in scores.items():
+        metric = home_of(name)
+        meaning, error = metric.scores[name], scores.errors.get(name)
+        rows.append(
+            Score(
+                run.identity,
+                name,
+                value,
+                preset=measure.preset,
+                settings=scores.settings[metric.name],
+                better=meaning.better,
+                supervised=metric.supervised,
+                matrix=meaning.matrix,
+                rule=meaning.rule,
+                samples_of=meaning.samples_of,
+                pictures=pictures,
+                draw=measure.seed,
+                repeats=measure.repeats,
+                flags=scores.flags[name],
+                interval=None if error is None else (value - 1.96 * error, value + 1.96 * error),
+                seconds=scores.seconds[metric.name],
+            )
+        )
+    return rows
+
+
+def criterion_rows(
+    criterion: Criterion, question: Question, runs: Sequence[Run], judgement: Judgement, seconds: float
+) -> list[Score]:
+    """What a criterion said of models, in nine of ten draws of pictures and partners."""
+    low, high = np.quantile(judgement.replicates, (0.05, 0.95), axis=0)
+    return [
+        Score(
+            run.identity,
+            criterion.name,
+            float(judgement.scores[m]),
+            "criterion",
+            PRESET,
+            question.settings,
+            criterion.better,
+            pictures=question.pictures,
+            draw=question.seed,
+            models=len(runs),
+            flags=judgement.flags[m],
+            interval=(float(low[m]), float(high[m])),
+            seconds=seconds / len(runs),
+        )
+        for m, run in enumerate(runs)
+    ]

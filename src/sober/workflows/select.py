@@ -1,0 +1,79 @@
+"""Ranks the models of a folder without labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sober.criteria import Criterion, Ranking, find_criterion
+from sober.criteria.criterion import Judgement
+from sober.criteria.ranking import ranking
+from sober.errors import RequestError, listed
+from sober.models.family import Family
+from sober.results.folder import Folder
+from sober.results.judged import Judged
+from sober.results.request import JUDGED_BY, Asked, Measure
+from sober.training.progress import Watcher
+from sober.types import Setting
+from sober.words import assignments
+from sober.workflows.evaluate import Evaluation
+
+
+def select(
+    folder: Folder,
+    criteria: Sequence[str | Asked] = ("udr",),
+    *,
+    settings: Mapping[str, Setting] | None = None,
+    pictures: int = JUDGED_BY,
+    seed: int = 0,
+    watcher: Watcher | None = None,
+) -> dict[str, Ranking]:
+    """A ranking of the finished models of each world. Several criteria count alike, by the ranks they give.
+
+    `settings` go to each criterion that has one of that name. What criteria say goes into the table, too.
+    """
+    measure = Measure(criteria=_asked(criteria, settings or {}), judged_by=pictures, seed=seed)
+    folder.need_models()
+    evaluation = Evaluation(folder, measure, trains=False, watcher=watcher)
+    evaluation.all()
+    families = {label: family.part(family.finished) for label, family in folder.families.items() if family.finished}
+    return {label: ranked(evaluation, family) for label, family in families.items()}
+
+
+def ranked(evaluation: Evaluation, family: Family) -> Ranking:
+    """The ranking that judgements of a world's models amount to."""
+    judged: dict[str, Judged] = {}
+    for label, asked in _labelled(evaluation.measure.criteria).items():
+        answer = evaluation.judged(family, family.runs, asked)
+        assert answer is not None  # it has just been asked for
+        judged[label] = answer
+    first = next(iter(judged.values()))
+    by_identity = {run.identity: run for run in family.runs}
+    runs = tuple(by_identity[identity] for identity in first.question.runs)
+    answers: dict[str, tuple[Criterion, Judgement]] = {
+        label: (find_criterion(each.question.criterion), each.judgement) for label, each in judged.items()
+    }
+    left_out = tuple(run for run in family.runs if run not in runs)
+    return ranking(runs, first.informative, answers, left_out, evaluation.folder.words, seed=evaluation.measure.seed)
+
+
+def _labelled(criteria: Sequence[Asked]) -> dict[str, Asked]:
+    """Criteria by a label each: the name, and what was set where one comes twice."""
+    names = [asked.name for asked in criteria]
+    return {
+        asked.name if names.count(asked.name) == 1 else f"{asked.name} {assignments(asked.settings)}".rstrip(): asked
+        for asked in criteria
+    }
+
+
+def _asked(criteria: Sequence[str | Asked], settings: Mapping[str, Setting]) -> tuple[Asked, ...]:
+    asked = Asked.all([Asked(each) if isinstance(each, str) else each for each in criteria])
+    if not asked:
+        raise RequestError("name at least one criterion to rank by")
+    known = {name: set(find_criterion(name).settings) for name, _ in asked}
+    every = set().union(*known.values())
+    if unknown := set(settings) - every:
+        raise RequestError(f"no setting {listed(unknown)!r}: {listed(known)} have {listed(every)}")
+    return tuple(
+        Asked(name, {**own, **{setting: value for setting, value in settings.items() if setting in known[name]}})
+        for name, own in asked
+    )
