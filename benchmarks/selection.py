@@ -11,7 +11,6 @@ labels are looked at. Intervals are bootstraps over families.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import datetime
 import json
 import multiprocessing
@@ -23,12 +22,14 @@ import jax
 import numpy as np
 from scipy.stats import rankdata
 
-from sober.criteria import CRITERIA, Evidence
+from sober.criteria import CRITERIA, Evidence, fit_to_judge
 from sober.criteria.criterion import UNFIT
 from sober.metrics import score
+from sober.models.encode import encode
 from sober.models.family import Family, grid
+from sober.shared import Shared
 from sober.training.train import train
-from sober.types import Adam, Codes, Run, Setting
+from sober.types import Adam, Codes, Run
 from sober.worlds import world
 
 KINDS: dict[str, tuple[dict[str, dict[str, list[float]]], int]] = {
@@ -38,10 +39,7 @@ KINDS: dict[str, tuple[dict[str, dict[str, list[float]]], int]] = {
         3,
     ),
 }
-SETTINGS: dict[str, dict[str, Setting]] = {
-    "pipe": {"mixing": "permuted", "steps": 1000, "rate": 1e-3},
-    "pipe_rec": {"mixing": "permuted", "steps": 1000, "rate": 1e-3},
-}
+SUITED_TO = 8_000  # steps of training: criteria are set as they suit that, which gives discriminators 1,000 at 1e-3
 METRICS = ("mig", "dci_disentanglement")
 
 
@@ -74,23 +72,20 @@ def families(kind: str, count: int, steps: int) -> list[list[Run]]:
 
 def judged(family: Family, groups: list[list[Run]], workers: int) -> list[dict[str, dict[str, list[float]]]]:
     """For each group of runs: what each criterion and each metric says of its models; worst of all where unfit."""
-    whole, _ = Evidence.of(family)
-    at = {run: m for m, run in enumerate(whole.runs)}
+    codes = {run: codes for run, codes in encode(family) if fit_to_judge(codes)}
+    whole = Evidence(family.world, tuple(codes), tuple(codes.values()), None, family.model)
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        labels = list(pool.map(supervised, whole.codes))
+        labels = dict(zip(whole.runs, pool.map(supervised, whole.codes), strict=True))
     found = []
     for group in groups:
-        inside = [at[run] for run in group if run in at]
-        part = dataclasses.replace(
-            whole, runs=tuple(whole.runs[m] for m in inside), codes=tuple(whole.codes[m] for m in inside)
-        )
+        part, shared = whole.only(run for run in group if run in codes), Shared()
         criteria = {}
         for name, criterion in CRITERIA.items():
-            said = criterion(part, SETTINGS.get(name))
+            judgement = criterion(part, criterion.suited(SUITED_TO), shared=shared)
             sign = 1 if criterion.better == "higher" else -1
-            unfit = np.array([bool(set(flags) & set(UNFIT)) for flags in said.flags])
-            criteria[name] = np.where(unfit, -1e9, sign * said.scores).tolist()
-        metrics = {name: [labels[m][name] for m in inside] for name in METRICS}
+            unfit = np.array([bool(set(flags) & set(UNFIT)) for flags in judgement.flags])
+            criteria[name] = np.where(unfit, -1e9, sign * judgement.scores).tolist()
+        metrics = {name: [labels[run][name] for run in part.runs] for name in METRICS}
         found.append({"criteria": criteria, "metrics": metrics})
     return found
 

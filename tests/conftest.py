@@ -115,12 +115,12 @@ def lean_compiler() -> Iterator[None]:
 def _compiling(options: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Iterator[None]:
     """Compiles what runs for long with other options, and forgets what was compiled with them."""
     from sober import device  # noqa: PLC0415
-    from sober.criteria.elbo import _forward as bounds  # noqa: PLC0415
-    from sober.criteria.pipe import _programs as judges  # noqa: PLC0415
+    from sober.criteria.decoding import _decode as decodings  # noqa: PLC0415
+    from sober.criteria.discriminators import _programs as discriminators  # noqa: PLC0415
     from sober.models.encode import _forward as encodings  # noqa: PLC0415
     from sober.training import cohort  # noqa: PLC0415
 
-    compiled = (device.compiler_options, cohort._program, encodings, bounds, judges)
+    compiled = (device.compiler_options, cohort._program, encodings, decodings, discriminators)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(device, "FAST_ON_CPU", options(device.FAST_ON_CPU))
         for cached in compiled:

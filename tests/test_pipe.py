@@ -12,6 +12,7 @@ import pytest
 from jaxtyping import Array
 
 from families import BLOCKS, small_runs
+from sober.criteria import CRITERIA
 from sober.criteria.pipe import Pipe, pipe
 from sober.errors import RequestError
 from sober.models.model import Model
@@ -89,6 +90,15 @@ def test_with_reconstruction_takes_off_up_to_alpha():
     np.testing.assert_allclose(found.with_reconstruction(0.5), [0.4, 0.5, 0.45])
     alike = dataclasses.replace(found, reconstruction=np.full(3, 7.0))
     np.testing.assert_allclose(alike.with_reconstruction(), found.scores)
+
+
+@pytest.mark.parametrize(
+    ("trained", "steps", "rate"),
+    [(100, 200, 1e-3), (8_000, 1_000, 1e-3), (30_000, 3_750, 5e-4), (60_000, 7_500, 1e-4), (300_000, 10_000, 1e-4)],
+)
+def test_discriminators_in_a_hurry_train_an_eighth_as_long_as_models(trained: int, steps: int, rate: float):
+    for name in ("pipe", "pipe_rec"):
+        assert CRITERIA[name].suited(trained) == {"mixing": "permuted", "steps": steps, "rate": rate}
 
 
 def test_progress_is_told():

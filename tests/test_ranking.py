@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from families import BLOCKS, small_runs
-from sober.cli import app
-from sober.criteria import CRITERIA, Evidence, Judgement, Ranking
-from sober.criteria.criterion import halves
+from families import small_runs
+from sober.criteria import CRITERIA, Judgement, Ranking
+from sober.criteria.criterion import REPLICATES, halves
 from sober.criteria.ranking import ranking
-from sober.models.family import Family
-from sober.training.train import train
+from sober.errors import RequestError
+from sober.types import Run
 
-pytestmark = pytest.mark.usefixtures("quick_compiler")
-
-
-@pytest.fixture(scope="module")
-def family(tmp_path_factory: pytest.TempPathFactory) -> Family:
-    runs = small_runs("beta_vae", {"beta": [1.0, 2.0]}, seeds=3, steps=60)
-    return train(runs, BLOCKS, tmp_path_factory.mktemp("family") / "family", cohort=2)
+RUNS = tuple(small_runs("beta_vae", {"beta": [1.0, 2.0]}, seeds=3))
+INFORMATIVE = (3, 1, 2, 2, 3, 1)  # latents of each
 
 
-@pytest.fixture(scope="module")
-def evidence(family: Family) -> Evidence:
-    return Evidence.of(family)[0]
+def words(run: Run) -> str:
+    return f"{run.method} beta={run.hyper['beta']:g}"
 
 
 def judged(scores: list[float], spread: float = 0.0, flags: dict[int, str] | None = None) -> Judgement:
@@ -37,37 +29,38 @@ def judged(scores: list[float], spread: float = 0.0, flags: dict[int, str] | Non
     return Judgement(values, values + noise, every)
 
 
-def ranked(evidence: Evidence, **judgements: Judgement) -> Ranking:
-    return ranking(evidence, [CRITERIA[name] for name in judgements], judgements)
+def ranked(**judgements: Judgement) -> Ranking:
+    labelled = {name: (CRITERIA[name], judgement) for name, judgement in judgements.items()}
+    return ranking(RUNS, INFORMATIVE, labelled, words=words)
 
 
-def places(found: Ranking, evidence: Evidence) -> list[int]:
+def places(found: Ranking) -> list[int]:
     by_run = {model.run: model.place for model in found.models}
-    return [by_run[run] for run in evidence.runs]
+    return [by_run[run] for run in RUNS]
 
 
-def test_without_noise_the_highest_score_is_always_first(evidence: Evidence) -> None:
-    found = ranked(evidence, udr=judged([0.1, 0.5, 0.3, 0.9, 0.2, 0.4]))
-    assert places(found, evidence) == [6, 2, 4, 1, 5, 3]
+def test_without_noise_the_highest_score_is_always_first() -> None:
+    found = ranked(udr=judged([0.1, 0.5, 0.3, 0.9, 0.2, 0.4]))
+    assert places(found) == [6, 2, 4, 1, 5, 3]
     assert found.best.first == 1
     assert found.best.places == (1, 1)
     assert sum(model.first for model in found.models) == pytest.approx(1)
 
 
-def test_where_lower_is_better_the_lowest_is_first(evidence: Evidence) -> None:
-    assert places(ranked(evidence, kl=judged([6, 5, 4, 3, 2, 1])), evidence) == [6, 5, 4, 3, 2, 1]
+def test_where_lower_is_better_the_lowest_is_first() -> None:
+    assert places(ranked(kl=judged([6, 5, 4, 3, 2, 1]))) == [6, 5, 4, 3, 2, 1]
 
 
-def test_criteria_that_disagree_meet_in_the_middle(evidence: Evidence) -> None:
-    found = ranked(evidence, udr=judged([6, 5, 4, 3, 2, 1]), pipe=judged([1, 5.5, 3, 4, 5, 6]))
-    assert found.best.run == evidence.runs[1]  # second with both
+def test_criteria_that_disagree_meet_in_the_middle() -> None:
+    found = ranked(udr=judged([6, 5, 4, 3, 2, 1]), pipe=judged([1, 5.5, 3, 4, 5, 6]))
+    assert found.best.run == RUNS[1]  # second with both
     assert found.best.rank == 2
 
 
-def test_certainty_is_how_often_noise_changes_the_first_place(evidence: Evidence) -> None:
-    sure = ranked(evidence, udr=judged([0.9, 0.1, 0.1, 0.1, 0.1, 0.1], spread=0.01)).best
-    torn = ranked(evidence, udr=judged([0.9, 0.89, 0.1, 0.1, 0.1, 0.1], spread=0.1)).best
-    lost = ranked(evidence, udr=judged([0.5] * 6, spread=0.1)).best
+def test_certainty_is_how_often_noise_changes_the_first_place() -> None:
+    sure = ranked(udr=judged([0.9, 0.1, 0.1, 0.1, 0.1, 0.1], spread=0.01)).best
+    torn = ranked(udr=judged([0.9, 0.89, 0.1, 0.1, 0.1, 0.1], spread=0.1)).best
+    lost = ranked(udr=judged([0.5] * 6, spread=0.1)).best
     assert sure.first == 1
     assert 0.4 < torn.first < 0.65
     assert torn.places == (1, 2)
@@ -76,63 +69,82 @@ def test_certainty_is_how_often_noise_changes_the_first_place(evidence: Evidence
 
 
 @pytest.mark.parametrize("flag", ["collapsed", "ignores_codes"])
-def test_models_that_are_unfit_come_last_whatever_their_score(flag: str, evidence: Evidence) -> None:
-    found = ranked(evidence, pipe=judged([1.0, 0.5, 0.4, 0.3, 0.2, 0.1], spread=0.01, flags={0: flag}))
-    assert found.models[-1].run == evidence.runs[0]
+def test_models_that_are_unfit_come_last_whatever_their_score(flag: str) -> None:
+    found = ranked(pipe=judged([1.0, 0.5, 0.4, 0.3, 0.2, 0.1], spread=0.01, flags={0: flag}))
+    assert found.models[-1].run == RUNS[0]
     assert found.models[-1].flags == (flag,)
     assert found.models[-1].first == 0
-    everyone = ranked(evidence, pipe=judged([0.5] * 6, flags=dict.fromkeys(range(6), flag)))
+    everyone = ranked(pipe=judged([0.5] * 6, flags=dict.fromkeys(range(6), flag)))
     assert any("No model is fit" in sentence for sentence in everyone.sentences())
 
 
-def test_a_setting_is_judged_by_its_median_and_a_model_by_itself(evidence: Evidence) -> None:
-    found = ranked(evidence, udr=judged([0.1, 0.2, 0.9, 0.5, 0.5, 0.5]))  # three seeds of β = 1, three of β = 2
-    assert found.best.run == evidence.runs[2]
+def test_a_setting_is_judged_by_its_median_and_a_model_by_itself() -> None:
+    found = ranked(udr=judged([0.1, 0.2, 0.9, 0.5, 0.5, 0.5]))  # three seeds of β = 1, three of β = 2
+    assert found.best.run == RUNS[2]
     assert found.settings[0].words == "beta_vae beta=2"
     assert found.settings[0].scores["udr"] == 0.5
     assert found.settings[1].scores["udr"] == 0.2
     assert 0.6 < found.settings[0].first < 0.9  # β = 1 wins where 0.9 is drawn twice or more of three: 7 in 27
     said = " ".join(found.sentences())
     assert "of 2, is beta_vae beta=2" in said
-    assert evidence.runs[2].identity[:8] in said
+    assert RUNS[2].identity[:8] in said
 
 
-def test_the_best_for_each_number_of_informative_latents(evidence: Evidence) -> None:
-    found = ranked(evidence, udr=judged([0.1, 0.2, 0.9, 0.5, 0.6, 0.4]))
-    counts = {model.informative for model in found.models}
-    assert set(found.by_latents()) == counts
+def test_the_best_for_each_number_of_informative_latents() -> None:
+    found = ranked(udr=judged([0.1, 0.2, 0.9, 0.5, 0.6, 0.4]))
+    assert [model.informative for model in found.models] == [2, 3, 2, 1, 1, 3]
+    assert list(found.by_latents()) == [1, 2, 3]
     for count, best in found.by_latents().items():
         assert best.place == min(model.place for model in found.models if model.informative == count)
+
+
+def test_a_criterion_may_judge_twice_with_other_settings() -> None:
+    udr = CRITERIA["udr"]
+    found = ranking(
+        RUNS,
+        INFORMATIVE,
+        {
+            "udr": (udr, judged([6, 5, 4, 3, 2, 1])),
+            "udr similarity=spearman": (udr, judged([1, 5.5, 3, 4, 5, 6])),
+        },
+        words=words,
+    )
+    assert found.best.run == RUNS[1]
+    assert found.best.scores == {"udr": 5, "udr similarity=spearman": 5.5}
+    assert found.plain()["criteria"] == ["udr", "udr similarity=spearman"]
+    assert "by udr and udr similarity=spearman" in found.sentences()[0]
+
+
+def test_what_json_holds_is_all_there_is() -> None:
+    left_out = small_runs(seeds=[7])
+    judgements = {"kl": (CRITERIA["kl"], judged([6, 5, 4, 3, 2, 1], spread=0.1))}
+    found = ranking(RUNS, INFORMATIVE, judgements, words=words, left_out=left_out)
+    plain = json.loads(json.dumps(found.plain()))
+    assert plain["criteria"] == ["kl"]
+    assert [model["run"] for model in plain["models"]] == [run.identity for run in RUNS[::-1]]
+    assert [model["place"] for model in plain["models"]] == [1, 2, 3, 4, 5, 6]
+    assert plain["settings"][0]["runs"] == [run.identity for run in RUNS[3:]]
+    assert plain["settings"][0]["words"] == "beta_vae beta=2"
+    assert plain["left_out"] == [left_out[0].identity]
+    assert plain["sentences"] == found.sentences()
+    assert f"kl: {CRITERIA['kl'].sees} {CRITERIA['kl'].blind}" in plain["sentences"]
+
+
+def test_a_ranking_by_nothing_is_refused() -> None:
+    with pytest.raises(RequestError, match="at least one criterion"):
+        ranking(RUNS, INFORMATIVE, {}, words=words)
+
+
+def test_the_same_seed_gives_the_same_ranking() -> None:
+    torn = {"udr": (CRITERIA["udr"], judged([0.9, 0.89, 0.1, 0.1, 0.1, 0.1], spread=0.1))}
+    first, again, other = (ranking(RUNS, INFORMATIVE, torn, words=words, seed=seed) for seed in (0, 0, 1))
+    assert first.models == again.models
+    assert first.settings == again.settings
+    assert first.best.first != other.best.first
+    assert first.best.first * REPLICATES == pytest.approx(round(first.best.first * REPLICATES))
 
 
 def test_halves_vary_as_much_as_samples_do() -> None:
     values = np.random.default_rng(0).normal(size=400)
     means = [values[rows].mean() for rows in halves(400, 0, 4000)]
     assert np.std(means) == pytest.approx(values.std() / np.sqrt(400), rel=0.1)
-
-
-def test_select_prints_models_settings_and_what_was_seen(family: Family, capsys: pytest.CaptureFixture[str]) -> None:
-    app([str(each) for each in ("select", family.folder, "--top", "2")], result_action="return_none")
-    said = " ".join(capsys.readouterr().out.split())
-    assert "the model to use: 2 of 6" in said
-    assert "the setting to train with" in said
-    assert CRITERIA["udr"].sees in said
-    assert CRITERIA["udr"].blind in said
-
-
-def test_select_in_json_holds_every_model(family: Family, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--criterion", "udr,elbo", "--set", "similarity=spearman", "--json"]
-    app(["select", str(family.folder), *options], result_action="return_none")
-    found = json.loads(capsys.readouterr().out)
-    assert [model["place"] for model in found["models"]] == [1, 2, 3, 4, 5, 6]
-    assert found["criteria"] == ["udr", "elbo"]
-    assert len(found["settings"]) == 2
-
-
-def test_a_diverged_model_is_left_out_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runs = small_runs("beta_vae", {"beta": [1.0, 1e38]}, seeds=2, steps=20)
-    folder = train(runs, BLOCKS, tmp_path / "family").folder
-    app(["select", str(folder)], result_action="return_none")
-    said = " ".join(capsys.readouterr().out.split())
-    assert "the model to use: 2 of 2" in said
-    assert all(run.identity in said for run in runs[2:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -239,3 +240,18 @@ def test_plain_arrays_are_enough() -> None:
 def test_arrays_that_do_not_fit_are_refused(arguments: dict, message: str) -> None:
     with pytest.raises(RequestError, match=message):
         sober.udr(**arguments)
+
+
+def test_arrays_need_no_jax(start: Callable) -> None:
+    """A person who has codes from elsewhere has no reason to install it."""
+    code = (
+        "import sys\n"
+        "sys.modules.update(dict.fromkeys(['jax', 'jaxlib', 'equinox', 'optax']))  # as if they were not installed\n"
+        "import numpy as np, sober\n"
+        "codes = np.random.default_rng(0).normal(size=(3, 50, 2))\n"
+        "print(sober.udr(codes).shape, sober.criteria.find_criterion('pipe').steps)\n"
+        "import jax\n"
+    )
+    output = start(code).communicate(timeout=60)[0]
+    assert output.startswith("(3,) steps\n")
+    assert "ModuleNotFoundError: import of jax halted" in output  # it was blocked indeed

@@ -1,11 +1,12 @@
 """Choosing among trained models without labels: criteria, one file each, and the ranking they amount to."""
 
-from sober.criteria.criterion import Criterion, Evidence, Judgement
-from sober.criteria.ranking import RankedModel, RankedSetting, Ranking, rank
+from sober.criteria.criterion import Cost, Criterion, Evidence, Judgement, fit_to_judge
+from sober.criteria.ranking import RankedModel, RankedSetting, Ranking
 from sober.criteria.registry import CRITERIA, find_criterion
 
 __all__ = [
     "CRITERIA",
+    "Cost",
     "Criterion",
     "Evidence",
     "Judgement",
@@ -13,5 +14,5 @@ __all__ = [
     "RankedSetting",
     "Ranking",
     "find_criterion",
-    "rank",
+    "fit_to_judge",
 ]

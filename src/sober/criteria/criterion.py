@@ -1,21 +1,25 @@
-"""What a label-free criterion is: a function of a family's codes and models that gives each model a number."""
+"""What a label-free criterion is: a function of trained models and their codes that gives each model a number.
+
+Nothing here needs JAX: criteria that work with the models themselves import it when they judge.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from sober.device import evenly
 from sober.errors import RequestError, counted, listed
-from sober.models.encode import Progress, encode
-from sober.models.family import Family
-from sober.models.model import Model
+from sober.shared import Shared
 from sober.types import Codes, Run, Setting
+
+if TYPE_CHECKING:  # these need JAX
+    from sober.models.model import Model
+    from sober.worlds import World
 
 PICTURES = 10_000  # that criteria look at, as in the UDR paper
 HALVES = 8  # how often half of the pictures are drawn
@@ -29,39 +33,52 @@ UNFIT: Mapping[str, str] = {
     "not_finite": "some codes were not finite",
 }
 
+R = TypeVar("R")
+Progress = Callable[[int, int], None]  # told how much is done, and of how much
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Evidence:
-    """All that a criterion may look at: models trained on one world, and their codes of the same pictures."""
+    """All that a criterion may look at: models trained on one world, and their codes of the same pictures.
 
-    family: Family
+    Codes must be fit to judge. `load` gives the model of a run; it is called for those criteria alone that decode.
+    """
+
+    world: World
     runs: tuple[Run, ...]
-    codes: tuple[Codes, ...]
+    codes: tuple[Codes, ...]  # of each run
     index: Int[np.ndarray, " N"] | None  # which pictures; None for all there are
-
-    @staticmethod
-    def of(
-        family: Family, *, pictures: int = PICTURES, seed: int = 0, progress: Progress | None = None
-    ) -> tuple[Evidence, tuple[Run, ...]]:
-        """What the finished models of a family say of so many pictures, and the runs left out as no numbers."""
-        import jax  # noqa: PLC0415
-
-        world = family.world
-        if pictures < 10:
-            raise RequestError(f"models are judged by the pictures they encode: give at least 10, not {pictures}")
-        everything = world.size <= pictures and not world.stochastic
-        index = None if everything else np.asarray(world.index(jax.random.key(seed), pictures))
-        found = list(encode(family, index=index, progress=progress))
-        good = [(run, codes) for run, codes in found if not {"diverged", "not_finite"} & set(codes.flags)]
-        left_out = tuple(run for run, codes in found if {"diverged", "not_finite"} & set(codes.flags))
-        if not good:
-            raise RequestError(f"no model of {family.folder} is fit to be chosen: all {len(found)} diverged")
-        runs, codes = zip(*good, strict=True)
-        return Evidence(family, runs, codes, index), left_out
+    load: Callable[[Run], Model]
 
     @functools.cached_property
     def models(self) -> tuple[Model, ...]:
-        return tuple(self.family.model(run) for run in self.runs)
+        return tuple(self.load(run) for run in self.runs)
+
+    def posterior(self, model: int) -> tuple[Float[np.ndarray, "N D"], Float[np.ndarray, "N D"]]:
+        """Mean and log-variance of q(z|x), of each picture under one of the models."""
+        codes = self.codes[model]
+        if codes.logvar is None:
+            raise RequestError(f"run {self.runs[model].identity} has codes without log-variances: leave it out")
+        return codes.mean, codes.logvar
+
+    def only(self, runs: Iterable[Run]) -> Evidence:
+        """The part of it that is about these runs, in their order."""
+        place = {run: m for m, run in enumerate(self.runs)}
+        chosen = tuple(runs)
+        return dataclasses.replace(self, runs=chosen, codes=tuple(self.codes[place[run]] for run in chosen))
+
+
+def fit_to_judge(codes: Codes) -> bool:
+    """Whether these are numbers at all: training did not diverge, and every code is finite."""
+    if {"diverged", "not_finite"} & set(codes.flags):
+        return False
+    return all_finite(codes.mean) and (codes.logvar is None or all_finite(codes.logvar))
+
+
+def all_finite(array: np.ndarray) -> bool:
+    """A sum is quick to take, and is finite where all numbers are, unless they are huge."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(array.sum()) or np.isfinite(array).all())
 
 
 class Judgement(NamedTuple):
@@ -73,9 +90,28 @@ class Judgement(NamedTuple):
     parts: Mapping[str, np.ndarray] = {}  # what the scores were made of, where that is worth keeping
 
 
+class Cost(NamedTuple):
+    """What a judgement takes: an order of magnitude, for plans."""
+
+    seconds: float = 0.0  # on two cores, for all models together
+    steps: float = 0.0  # of a β-VAE, that training or decoding takes as long as, for each model
+
+
+def _no_changes(steps: int) -> Mapping[str, Setting]:
+    return {}
+
+
+def _no_cost(settings: Mapping[str, Setting], models: int) -> Cost:
+    return Cost()
+
+
 @dataclasses.dataclass(frozen=True)
 class Criterion:
-    """A criterion by name: `judge(evidence, seed=, progress=, **settings)`, and what a reader needs to know of it."""
+    """A criterion by name, and all that others need to know of it.
+
+    `judge(evidence, seed=, progress=, shared=, **settings)` gives a Judgement. What it has in common with other
+    criteria it computes through `shared`, which makes no difference to the result.
+    """
 
     name: str
     summary: str
@@ -86,6 +122,20 @@ class Criterion:
     settings: Mapping[str, Setting] = dataclasses.field(default_factory=dict)
     better: Literal["higher", "lower"] = "higher"
     compares: bool = False  # whether it needs more models than one
+    relative: bool = False  # whether it measures from the best of the models judged: no measure between families
+    steps: str = ""  # the setting that counts steps of training, where it trains
+    suited: Callable[[int], Mapping[str, Setting]] = _no_changes  # changes for models trained for so many steps
+    cost: Callable[[Mapping[str, Setting], int], Cost] = _no_cost  # with these settings, for so many models
+
+    def configured(self, changes: Mapping[str, Setting] | None = None) -> dict[str, Setting]:
+        """Every setting, with changes. A setting that there is not, or a word for a number, is refused."""
+        for name, value in (changes or {}).items():
+            if name not in self.settings:
+                raise RequestError(f"{self.name} has no setting {name!r}: it has {listed(self.settings) or 'none'}")
+            if isinstance(value, str) != isinstance(self.settings[name], str):
+                kind = "a word" if isinstance(self.settings[name], str) else "a number"
+                raise RequestError(f"{self.name}: {name} must be {kind}, such as {self.settings[name]}, not {value!r}")
+        return {**self.settings, **(changes or {})}
 
     def __call__(
         self,
@@ -94,18 +144,43 @@ class Criterion:
         *,
         seed: int = 0,
         progress: Progress | None = None,
+        shared: Shared | None = None,
     ) -> Judgement:
-        """Judges the models of a family. A number for each, always."""
-        for name in changes or {}:
-            if name not in self.settings:
-                raise RequestError(f"{self.name} has no setting {name!r}: it has {listed(self.settings) or 'none'}")
+        """Judges models. A number for each, always.
+
+        Criteria that are called with one `shared`, on the same evidence, do what they have in common once.
+        """
+        settings = self.configured(changes)
         if self.compares and len(evidence.runs) < 2:
             raise RequestError(
-                f"{self.name} compares models with each other, and {evidence.family.folder} has "
+                f"{self.name} compares models with each other, and was given "
                 f"{counted(len(evidence.runs), 'model')} that can be compared: train more seeds"
             )
-        chosen = {**self.settings, **(changes or {})}
-        return self.judge(evidence, seed=seed, progress=progress or (lambda done, total: None), **chosen)
+        return self.judge(
+            evidence,
+            seed=seed,
+            progress=progress or (lambda done, total: None),
+            shared=Shared() if shared is None else shared,
+            **settings,
+        )
+
+
+class Once(Generic[R]):
+    """`function(*request, progress)`, computed for the first who asks, who is told how far it is, and kept.
+
+    For what criteria share and takes long: `shared(Once, function, *request)(progress)` is one computation for each
+    request, whoever is told.
+    """
+
+    def __init__(self, function: Callable[..., R], *request: Any) -> None:
+        self._compute: Callable[[Progress], R] | None = functools.partial(function, *request)
+        self._result: R
+
+    def __call__(self, progress: Progress) -> R:
+        if self._compute is not None:
+            self._result = self._compute(progress)
+            self._compute = None
+        return self._result
 
 
 def halves(pictures: int, seed: int, count: int = HALVES) -> list[Int[np.ndarray, " n"]]:
@@ -116,15 +191,6 @@ def halves(pictures: int, seed: int, count: int = HALVES) -> list[Int[np.ndarray
     """
     rng = np.random.default_rng([seed, 1])
     return [rng.permutation(pictures)[: max(pictures // 2, 10)] for _ in range(count)]
-
-
-def alike(models: Sequence[Model], at_once: int) -> list[list[int]]:
-    """Places of models that one program serves side by side, at most so many together."""
-    kinds: dict[Any, list[int]] = {}
-    for at, model in enumerate(models):
-        kind = (model.run.nets, model.run.latents, model.run.precision, type(model.autoencoder))
-        kinds.setdefault(kind, []).append(at)
-    return [part for group in kinds.values() for part in evenly(group, at_once)]
 
 
 def seen_by(codes: Codes, rows: Int[np.ndarray, " n"]) -> Codes:

@@ -12,19 +12,30 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from sober.criteria.criterion import REPLICATES, Criterion, Evidence, Judgement, halves, seen_by
+from sober.criteria.criterion import (
+    HALVES,
+    REPLICATES,
+    Cost,
+    Criterion,
+    Evidence,
+    Judgement,
+    Progress,
+    halves,
+    seen_by,
+)
 from sober.criteria.udr import drawn_rows, informative_latents, model_flags
 from sober.errors import RequestError
-from sober.models.encode import Progress
-from sober.types import Codes
+from sober.shared import Shared
+from sober.types import Codes, Setting
 
 ROWS = 10_000  # from which come 100 votes for each latent; the paper has 1,000 votes in all for 10 latents
+PAIR = 2.4e-3  # seconds for one ordered pair of models with 10 latents each
 BATCH = 100  # pictures in a vote, as in the paper's code
 
 
@@ -34,7 +45,7 @@ class Centrality:
 
     scores: Float[np.ndarray, " M"]
     flags: tuple[tuple[str, ...], ...]  # of each model
-    agreement: Float[np.ndarray, "M M"]  # A: row i is judged by column j; 1 on the diagonal
+    agreement: Float[np.ndarray, "M M"]  # A: row i with column j for the truth; 1 on the diagonal
     informative: tuple[Bool[np.ndarray, " D"], ...]  # which latents of each model took part
 
 
@@ -49,20 +60,20 @@ def model_centrality(codes: Sequence[Codes], *, batch: int = BATCH, seed: int = 
             f"model_centrality: a batch of {batch} pictures is not from 2 to half of the {len(order)} there are"
         )
     informative = tuple(map(informative_latents, codes))
-    latents = [_scaled(each.mean[:, used][order]) for each, used in zip(codes, informative, strict=True)]
+    latents = [_scaled(model.mean[:, used][order]) for model, used in zip(codes, informative, strict=True)]
     agreement = np.eye(len(codes))
     others = [m for m, used in enumerate(informative) if used.any()]
     if others:
         values = np.concatenate([latents[m] for m in others], axis=1)
         starts = np.cumsum([0, *(latents[m].shape[1] for m in others)])
-        for judge in others:
-            chosen = _votes(values, starts, latents[judge], batch)  # (K, V, models)
-            for at, model in enumerate(others):
-                if model != judge:
-                    agreement[model, judge] = majority(chosen[:, :, at])
+        for truth in others:
+            chosen = _votes(values, starts, latents[truth], batch)  # (K, V, models)
+            for place, model in enumerate(others):
+                if model != truth:
+                    agreement[model, truth] = majority(chosen[:, :, place])
     symmetric = (agreement + agreement.T) / 2
     scores = (symmetric.sum(axis=1) - 1) / (len(codes) - 1)
-    flags = tuple(model_flags(each, used) for each, used in zip(codes, informative, strict=True))
+    flags = tuple(model_flags(model, used) for model, used in zip(codes, informative, strict=True))
     return Centrality(scores, flags, agreement, informative)
 
 
@@ -77,12 +88,12 @@ def majority(chosen: Int[np.ndarray, "K V"]) -> float:
 
 
 def _votes(
-    values: Float[np.ndarray, "N C"], starts: Int[np.ndarray, " M+1"], judge: Float[np.ndarray, "N K"], batch: int
+    values: Float[np.ndarray, "N C"], starts: Int[np.ndarray, " M+1"], truth: Float[np.ndarray, "N K"], batch: int
 ) -> Int[np.ndarray, "K V M"]:
-    """For each latent of the judge and each stretch of rows along it, the latent of each model that varies least."""
+    """For each latent taken as a factor and each stretch of rows along it, each model's latent that varies least."""
     count = len(values) // batch
-    chosen = np.empty((judge.shape[1], count, len(starts) - 1), np.int64)
-    for k, column in enumerate(judge.T):
+    chosen = np.empty((truth.shape[1], count, len(starts) - 1), np.int64)
+    for k, column in enumerate(truth.T):
         order = np.argsort(column, kind="stable")
         ends = np.arange(count + 1) * len(values) // count  # stretches that differ by one row at most
         spread = _compiled()(values, order, ends)  # (V, C)
@@ -119,45 +130,50 @@ def _spreads(values: np.ndarray, order: np.ndarray, ends: np.ndarray) -> np.ndar
     C = values.shape[1]
     out = np.empty((len(ends) - 1, C))
     first, total, square = np.empty(C), np.empty(C), np.empty(C)
-    for at in range(len(ends) - 1):
-        size = ends[at + 1] - ends[at]
+    for part in range(len(ends) - 1):
+        size = ends[part + 1] - ends[part]
         total[:] = 0
         square[:] = 0
         for c in range(C):
-            first[c] = values[order[ends[at]], c]  # differences from it are exact where nothing varies
-        for row in order[ends[at] : ends[at + 1]]:
+            first[c] = values[order[ends[part]], c]  # differences from it are exact where nothing varies
+        for row in order[ends[part] : ends[part + 1]]:
             for c in range(C):
                 value = values[row, c] - first[c]
                 total[c] += value
                 square[c] += value * value
         for c in range(C):
-            out[at, c] = (square[c] - total[c] * total[c] / size) / (size - 1)
+            out[part, c] = (square[c] - total[c] * total[c] / size) / (size - 1)
     return out
 
 
-def _judge(evidence: Evidence, *, seed: int, progress: Progress, batch: float) -> Judgement:
+def judge(evidence: Evidence, *, seed: int, progress: Progress, shared: Shared, batch: float) -> Judgement:
     """With the other models and half of the pictures drawn anew for the replicates."""
     pictures = len(evidence.codes[0].mean)
     rounds = halves(pictures, seed)
     progress(0, 1 + len(rounds))
     size = min(int(batch), len(rounds[0]) // 2)
-    found = model_centrality(evidence.codes, batch=size, seed=seed)
+    centrality = model_centrality(evidence.codes, batch=size, seed=seed)
     rng = np.random.default_rng([seed, 2])
     replicates = []
     for done, rows in enumerate(rounds, start=1):
         progress(done, 1 + len(rounds))
         again = model_centrality([seen_by(codes, rows) for codes in evidence.codes], batch=size, seed=seed)
         replicates += [redrawn(again, rng) for _ in range(REPLICATES // len(rounds))]
-    return Judgement(found.scores, np.array(replicates), found.flags)
+    return Judgement(centrality.scores, np.array(replicates), centrality.flags)
 
 
-def redrawn(found: Centrality, rng: np.random.Generator) -> Float[np.ndarray, " M"]:
+def redrawn(centrality: Centrality, rng: np.random.Generator) -> Float[np.ndarray, " M"]:
     """The scores, had other models been trained: each is judged by as many of the others, drawn with replacement."""
-    models = len(found.scores)
+    models = len(centrality.scores)
     others = rng.integers(0, models - 1, (models, models - 1))
     others += others >= np.arange(models)[:, None]  # never oneself
-    symmetric = (found.agreement + found.agreement.T) / 2
+    symmetric = (centrality.agreement + centrality.agreement.T) / 2
     return np.take_along_axis(symmetric, others, axis=1).mean(axis=1)
+
+
+def cost(settings: Mapping[str, Setting], models: int) -> Cost:
+    pairs = models * (models - 1)
+    return Cost(seconds=PAIR * pairs * (1 + HALVES / 2))  # all pictures once, and then half of them so often
 
 
 criterion = Criterion(
@@ -166,7 +182,8 @@ criterion = Criterion(
     sees="It sees which model has latents that the others' latents can stand for, as a factor stands for one.",
     blind="It cannot see whether the crowd is right: the most usual model wins, good or bad.",
     reference="Lin et al. (2020) InfoGAN-CR and ModelCentrality",
-    judge=_judge,
+    judge=judge,
     settings={"batch": BATCH},
     compares=True,
+    cost=cost,
 )

@@ -7,20 +7,16 @@ setting is judged by the median over its seeds, a model by itself.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
-from sober.criteria.criterion import PICTURES, REPLICATES, UNFIT, Criterion, Evidence, Judgement
-from sober.criteria.registry import find_criterion
-from sober.criteria.udr import informative_latents
+from sober.criteria.criterion import REPLICATES, UNFIT, Criterion, Judgement
 from sober.errors import RequestError, counted, listed
-from sober.models.encode import Progress
-from sober.models.family import Family
-from sober.types import Run, Setting
+from sober.types import Run
 
 
 class RankedModel(NamedTuple):
@@ -28,7 +24,7 @@ class RankedModel(NamedTuple):
 
     run: Run
     place: int  # 1 is best
-    scores: Mapping[str, float]  # by criterion
+    scores: Mapping[str, float]  # by the label of a criterion
     rank: float  # the mean of its ranks under the criteria
     first: float  # in which share of the replicates it came first
     places: tuple[int, int]  # in nine of ten replicates it came within these
@@ -51,7 +47,7 @@ class RankedSetting(NamedTuple):
 class Ranking:
     """Models and settings, best first."""
 
-    criteria: tuple[Criterion, ...]
+    criteria: Mapping[str, Criterion]  # by label: one criterion may judge twice, with other settings
     models: tuple[RankedModel, ...]
     settings: tuple[RankedSetting, ...]
     left_out: tuple[Run, ...]  # no numbers: training had diverged
@@ -70,101 +66,97 @@ class Ranking:
     def plain(self) -> dict[str, Any]:
         """As JSON can hold it."""
         return {
-            "criteria": [criterion.name for criterion in self.criteria],
+            "criteria": list(self.criteria),
             "models": [{**model._asdict(), "run": model.run.identity} for model in self.models],
-            "settings": [{**each._asdict(), "runs": [run.identity for run in each.runs]} for each in self.settings],
+            "settings": [
+                {**setting._asdict(), "runs": [run.identity for run in setting.runs]} for setting in self.settings
+            ],
             "left_out": [run.identity for run in self.left_out],
             "sentences": self.sentences(),
         }
 
     def sentences(self) -> list[str]:
         """What was found, how sure it is, and what the criteria can and cannot see."""
-        best, by = self.best, " and ".join(criterion.name for criterion in self.criteria)
-        found = [
+        best, by = self.best, " and ".join(self.criteria)
+        said = [
             f"The model to use, of {len(self.models)}, is {best.run.identity[:8]} by {by}: it came first in "
             f"{best.first:.0%} of {REPLICATES} draws of pictures and partners{_in_nine_of_ten(best.places[1])}."
         ]
         if len(self.settings) > 1:
             setting = self.settings[0]
-            found.append(
+            said.append(
                 f"The setting to train with, of {len(self.settings)}, is {setting.words}: the median over its "
                 f"{counted(len(setting.runs), 'seed')} came first in {setting.first:.0%} of draws."
             )
         if unfit := set(best.flags) & set(UNFIT):
-            found.append(f"No model is fit to be used: even this one is flagged {listed(unfit)}.")
-        return found + [f"{each.name}: {each.sees} {each.blind}" for each in self.criteria]
-
-
-def rank(
-    family: Family,
-    criteria: Sequence[str] = ("udr",),
-    *,
-    settings: Mapping[str, Setting] | None = None,
-    pictures: int = PICTURES,
-    seed: int = 0,
-    progress: Progress | None = None,
-) -> Ranking:
-    """Ranks the finished models of a family. Several criteria count alike, by the ranks they give.
-
-    `settings` go to each criterion that has one of that name.
-    """
-    chosen = tuple(find_criterion(name) for name in dict.fromkeys(criteria))
-    if not chosen:
-        raise RequestError("name at least one criterion to rank by")
-    known = {name for criterion in chosen for name in criterion.settings}
-    if unknown := set(settings or {}) - known:
-        raise RequestError(f"no setting {listed(unknown)!r}: {listed(c.name for c in chosen)} have {listed(known)}")
-    evidence, left_out = Evidence.of(family, pictures=pictures, seed=seed, progress=progress)
-    judged = {}
-    for criterion in chosen:
-        changes = {name: value for name, value in (settings or {}).items() if name in criterion.settings}
-        judged[criterion.name] = criterion(evidence, changes, seed=seed, progress=progress)
-    return ranking(evidence, chosen, judged, left_out, seed=seed)
+            said.append(f"No model is fit to be used: even this one is flagged {listed(unfit)}.")
+        return said + [f"{label}: {criterion.sees} {criterion.blind}" for label, criterion in self.criteria.items()]
 
 
 def ranking(
-    evidence: Evidence,
-    criteria: Sequence[Criterion],
-    judged: Mapping[str, Judgement],
-    left_out: Sequence[Run] = (),
+    runs: Sequence[Run],
+    informative: Sequence[int],
+    judged: Mapping[str, tuple[Criterion, Judgement]],
     *,
+    words: Callable[[Run], str],
+    left_out: Sequence[Run] = (),
     seed: int = 0,
 ) -> Ranking:
-    """The ranking that judgements amount to."""
+    """The ranking that judgements of the same runs amount to. Several count alike, by the ranks they give.
+
+    `informative` counts the informative latents of each run's model, and `words` says its setting. Judgements have
+    labels: the name of the criterion, or more where it judges twice.
+    """
+    if not judged:
+        raise RequestError("name at least one criterion to rank by")
     rng = np.random.default_rng([seed, 3])
-    flags = [sorted({flag for found in judged.values() for flag in found.flags[m]}) for m in range(len(evidence.runs))]
-    unfit = np.array([bool(set(each) & set(UNFIT)) for each in flags])
-    sign = {criterion.name: 1 if criterion.better == "lower" else -1 for criterion in criteria}
-    drawn = {
-        name: found.replicates[rng.integers(0, len(found.replicates), REPLICATES)] for name, found in judged.items()
+    by_criterion = [judgement.flags for _, judgement in judged.values()]
+    flags = [tuple(sorted(set().union(*of_model))) for of_model in zip(*by_criterion, strict=True)]
+    unfit = np.array([bool(set(said) & set(UNFIT)) for said in flags])
+    losses = {
+        label: _losses(criterion, judgement, rng.integers(0, len(judgement.replicates), REPLICATES))
+        for label, (criterion, judgement) in judged.items()
     }
-    ranks = _consensus({name: sign[name] * found.scores for name, found in judged.items()}, unfit)  # (M,)
-    again = _consensus({name: sign[name] * values for name, values in drawn.items()}, unfit)  # (R, M)
+    ranks = _consensus([each.scores for each in losses.values()], unfit)  # (M,)
+    again = _consensus([each.replicates for each in losses.values()], unfit)  # (R, M)
     places = scipy.stats.rankdata(again, method="min", axis=1)
     within = np.quantile(places, (0.05, 0.95), axis=0, method="nearest").astype(int)
-    order = np.lexsort((np.array([run.identity for run in evidence.runs]), ranks))
+    order = np.lexsort((np.array([run.identity for run in runs]), ranks))
     first = _share_of_first(again, rng)
     models = tuple(
         RankedModel(
-            evidence.runs[m],
+            runs[m],
             place,
-            {name: float(found.scores[m]) for name, found in judged.items()},
+            {label: float(judgement.scores[m]) for label, (_, judgement) in judged.items()},
             float(ranks[m]),
             float(first[m]),
             (int(within[0, m]), int(within[1, m])),
-            int(informative_latents(evidence.codes[m]).sum()),
-            tuple(flags[m]),
+            int(informative[m]),
+            flags[m],
         )
         for place, m in enumerate(order.tolist(), start=1)
     )
-    settings = _settings(evidence, judged, drawn, sign, rng)
-    return Ranking(tuple(criteria), models, settings, tuple(left_out))
+    criteria = {label: criterion for label, (criterion, _) in judged.items()}
+    return Ranking(criteria, models, _settings(runs, judged, losses, words, rng), tuple(left_out))
 
 
-def _consensus(values: Mapping[str, Float[np.ndarray, "*R M"]], unfit: np.ndarray) -> Float[np.ndarray, "*R M"]:
-    """The mean of the ranks under each criterion, lowest value first; models that are unfit after all others."""
+class _Losses(NamedTuple):
+    """What a criterion says, with its sign turned where needed: the lowest is the best."""
+
+    scores: Float[np.ndarray, " M"]
+    replicates: Float[np.ndarray, "R M"]
+
+
+def _losses(criterion: Criterion, judgement: Judgement, drawn: Int[np.ndarray, " R"]) -> _Losses:
+    """With the replicates that were drawn."""
+    sign = 1 if criterion.better == "lower" else -1
+    return _Losses(sign * judgement.scores, sign * judgement.replicates[drawn])
+
+
+def _consensus(losses: Sequence[Float[np.ndarray, "*R M"]], unfit: np.ndarray) -> Float[np.ndarray, "*R M"]:
+    """The mean of the ranks under each criterion, lowest first; models that are unfit after all others."""
     last = np.where(unfit, unfit.size, 0)
-    return np.mean([scipy.stats.rankdata(value, axis=-1) + last for value in values.values()], axis=0)
+    return np.mean([scipy.stats.rankdata(values, axis=-1) + last for values in losses], axis=0)
 
 
 def _share_of_first(ranks: Float[np.ndarray, "R M"], rng: np.random.Generator) -> Float[np.ndarray, " M"]:
@@ -176,37 +168,41 @@ def _share_of_first(ranks: Float[np.ndarray, "R M"], rng: np.random.Generator) -
 
 
 def _settings(
-    evidence: Evidence,
-    judged: Mapping[str, Judgement],
-    drawn: Mapping[str, Float[np.ndarray, "R M"]],
-    sign: Mapping[str, int],
+    runs: Sequence[Run],
+    judged: Mapping[str, tuple[Criterion, Judgement]],
+    losses: Mapping[str, _Losses],
+    words: Callable[[Run], str],
     rng: np.random.Generator,
 ) -> tuple[RankedSetting, ...]:
     """Settings by the median over their seeds; in the replicates, seeds are drawn anew too."""
     members: dict[str, list[int]] = {}
-    for at, run in enumerate(evidence.runs):
-        members.setdefault(dataclasses.replace(run, seed=0).identity, []).append(at)
-    groups = [np.array(each) for each in members.values()]
-    medians = {name: np.array([np.median(found.scores[g]) for g in groups]) for name, found in judged.items()}
-    ranks = _consensus({name: sign[name] * each for name, each in medians.items()}, np.zeros(len(groups), bool))
+    for m, run in enumerate(runs):
+        members.setdefault(dataclasses.replace(run, seed=0).identity, []).append(m)
+    groups = [np.array(places) for places in members.values()]
     seeds = [g[rng.integers(0, len(g), (REPLICATES, len(g)))] for g in groups]
-    again = {
-        name: np.stack([np.median(np.take_along_axis(each, s, axis=1), axis=1) for s in seeds], axis=1)
-        for name, each in drawn.items()
-    }
-    turned = {name: sign[name] * each for name, each in again.items()}
-    first = _share_of_first(_consensus(turned, np.zeros(len(groups), bool)), rng)
+    fit = np.zeros(len(groups), bool)  # a setting is not unfit because a model is
+    ranks = _consensus([_medians(each.scores, groups) for each in losses.values()], fit)
+    again = [
+        np.stack([np.median(np.take_along_axis(each.replicates, s, axis=1), axis=1) for s in seeds], axis=1)
+        for each in losses.values()
+    ]
+    first = _share_of_first(_consensus(again, fit), rng)
+    medians = {label: _medians(judgement.scores, groups) for label, (_, judgement) in judged.items()}
     return tuple(
         RankedSetting(
-            evidence.family.words(evidence.runs[groups[at][0]]),
-            tuple(evidence.runs[m] for m in groups[at]),
+            words(runs[groups[g][0]]),
+            tuple(runs[m] for m in groups[g]),
             place,
-            {name: float(each[at]) for name, each in medians.items()},
-            float(ranks[at]),
-            float(first[at]),
+            {label: float(values[g]) for label, values in medians.items()},
+            float(ranks[g]),
+            float(first[g]),
         )
-        for place, at in enumerate(np.argsort(ranks, kind="stable").tolist(), start=1)
+        for place, g in enumerate(np.argsort(ranks, kind="stable").tolist(), start=1)
     )
+
+
+def _medians(values: Float[np.ndarray, " M"], groups: Sequence[Int[np.ndarray, " m"]]) -> Float[np.ndarray, " G"]:
+    return np.array([np.median(values[members]) for members in groups])
 
 
 def _in_nine_of_ten(place: int) -> str:

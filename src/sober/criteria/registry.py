@@ -1,10 +1,13 @@
-"""Criteria that need no labels, by name. To add one: one file here, one line below, one test."""
+"""Criteria that need no labels, by name. To add one: one file here, one line below, one test.
+
+Importing this needs no JAX, so a criterion that works with models imports it when it judges.
+"""
 
 from sober.criteria import model_centrality, pipe, udr
 from sober.criteria.criterion import Criterion
 from sober.criteria.elbo import elbo, kl, reconstruction
 from sober.criteria.total_correlation import total_correlation
-from sober.errors import RequestError, listed
+from sober.errors import UnknownError, listed
 
 CRITERIA: dict[str, Criterion] = {
     "udr": udr.criterion,
@@ -21,5 +24,5 @@ CRITERIA: dict[str, Criterion] = {
 def find_criterion(name: str) -> Criterion:
     """The criterion of that name."""
     if name not in CRITERIA:
-        raise RequestError(f"unknown criterion {name!r}: choose from {listed(CRITERIA)}")
+        raise UnknownError(f"unknown criterion {name!r}: choose from {listed(CRITERIA)}")
     return CRITERIA[name]

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from sober.criteria.criterion import Criterion, Evidence, Judgement, halves, seen_by
+from sober.criteria.criterion import Criterion, Evidence, Judgement, Progress, halves, seen_by
 from sober.criteria.udr import informative_latents, model_flags
-from sober.metrics.covariance import covariances, spectrum
-from sober.models.encode import Progress
+from sober.shared import Shared
 from sober.types import Codes
 
 
 def of_samples(codes: Codes) -> float:
     """In nats, of samples from q(z|x); of the means where there are no log-variances."""
-    found = covariances(codes, len(codes.mean), 0)
-    eigenvalues, _ = spectrum(found.get("samples", found["means"]))
+    from sober.metrics.covariance import covariances, spectrum  # noqa: PLC0415 -- with it comes every metric
+
+    covariance = covariances(codes, len(codes.mean), 0)
+    eigenvalues, _ = spectrum(covariance.get("samples", covariance["means"]))
     return max(0.0, float(-0.5 * np.log(eigenvalues).sum()))
 
 
-def _judge(evidence: Evidence, *, seed: int, progress: Progress) -> Judgement:
+def judge(evidence: Evidence, *, seed: int, progress: Progress, shared: Shared) -> Judgement:
+    """With half of the pictures drawn anew for the replicates."""
     scores = np.array([of_samples(codes) for codes in evidence.codes])
     replicates = [
         [of_samples(seen_by(codes, rows)) for codes in evidence.codes]
@@ -34,6 +36,6 @@ total_correlation = Criterion(
     sees="It sees whether latents vary together over the pictures.",
     blind="It cannot see what they stand for: turned Gaussian latents stay independent, and dead ones cost nothing.",
     reference="Locatello et al. (2020) A Sober Look at the Unsupervised Learning of Disentangled Representations",
-    judge=_judge,
+    judge=judge,
     better="lower",
 )

@@ -18,17 +18,29 @@ import numpy as np
 import scipy
 from jaxtyping import Bool, Float, Int
 
-from sober.criteria.criterion import REPLICATES, Criterion, Evidence, Judgement, halves, seen_by
+from sober.criteria.criterion import (
+    HALVES,
+    REPLICATES,
+    Cost,
+    Criterion,
+    Evidence,
+    Judgement,
+    Progress,
+    all_finite,
+    halves,
+    seen_by,
+)
 from sober.errors import RequestError, listed
 from sober.estimators.lasso import Columns, blocks, regressions
-from sober.models.encode import Progress
-from sober.types import Codes, Run
+from sober.shared import Shared
+from sober.types import Codes, Run, Setting
 
 Similarity = Literal["lasso", "spearman"]
 Preset = Literal["paper", "reference"]
 
 ROWS: Mapping[str, int] = {"lasso": 10_000, "spearman": 1_000}  # as in the paper, section "UDR implementation details"
 INFORMATIVE = 0.01  # nats of KL, eq. 3; where there is only a mean, its variance (Burda et al. 2016)
+PAIR = 1e-4  # seconds for one ordered pair: docs/criteria/udr.md
 REFERENCE_STRENGTH = 0.1  # of the lasso in the public implementation
 REFERENCE_SLACK = 1e-4  # the tolerance of scikit-learn, by which it does not begin where 0 is nearly the solution
 
@@ -78,21 +90,23 @@ def udr(
     width = np.array([used.sum() for used in informative])
     pairs = np.array([(model, other) for model, others in enumerate(partners) for other in others])
     alive = np.flatnonzero((width[pairs] > 0).all(axis=1))
-    latents = [each.mean if used.all() else each.mean[:, used] for each, used in zip(codes, informative, strict=True)]
+    latents = [
+        model.mean if used.all() else model.mean[:, used] for model, used in zip(codes, informative, strict=True)
+    ]
     scores = np.zeros(len(pairs))
-    found = np.zeros((0, 0, 0))
+    similarities = np.zeros((0, 0, 0))
     if len(alive):
         compare = functools.partial(_similarities, order=order, similarity=similarity, preset=preset)
-        found = np.abs(_by_part(compare, latents, pairs[alive]))
-        scores[alive] = _REDUCE[preset](found, *width[pairs[alive]].T)
+        similarities = np.abs(_by_part(compare, latents, pairs[alive]))
+        scores[alive] = _REDUCE[preset](similarities, *width[pairs[alive]].T)
     listed_pairs = tuple(map(Pair, *pairs.T.tolist(), scores.tolist()))
     ends = np.cumsum([len(others) for others in partners])[:-1]
     return UDR(
         np.array([np.median(part) for part in np.split(scores, ends)]),
-        tuple(model_flags(each, used) for each, used in zip(codes, informative, strict=True)),
+        tuple(model_flags(model, used) for model, used in zip(codes, informative, strict=True)),
         listed_pairs,
         informative,
-        _whole(found, pairs[alive], informative) if keep_similarity else {},
+        _whole(similarities, pairs[alive], informative) if keep_similarity else {},
     )
 
 
@@ -113,18 +127,18 @@ def udr_of_arrays(
 
     >>> sober.udr(codes, kl, groups=settings)
     """
-    means = [np.asarray(each) for each in codes]
-    if any(each.ndim != 2 for each in means):
+    means = [np.asarray(mean) for mean in codes]
+    if any(mean.ndim != 2 for mean in means):
         raise RequestError("codes must be (M, N, D), or a list of (N, D): one array for each model")
-    if kl is not None and [len(each) for each in kl] != [each.shape[1] for each in means]:
+    if kl is not None and [len(nats) for nats in kl] != [mean.shape[1] for mean in means]:
         raise RequestError("kl must hold a number for each latent of each model")
     if groups is not None and len(groups) != len(means):
         raise RequestError(f"groups must name the setting of each of {len(means)} models, got {len(groups)}")
     drawn = _drawn([0] * len(means) if groups is None else groups, partners, seed) if len(means) > 1 else None
-    if lonely := [at for at, others in enumerate(drawn or []) if not others]:
+    if lonely := [model for model, others in enumerate(drawn or []) if not others]:
         raise RequestError(f"model {lonely[0]} has no other in its group: give each group two models or more")
-    known = [Codes(each, None, np.zeros((len(each), 0)), ()) for each in means]
-    used = None if kl is None else [np.asarray(each) > INFORMATIVE for each in kl]
+    known = [Codes(mean, None, np.zeros((len(mean), 0)), ()) for mean in means]
+    used = None if kl is None else [np.asarray(nats) > INFORMATIVE for nats in kl]
     return udr(known, partners=drawn, similarity=similarity, informative=used, seed=seed).scores
 
 
@@ -165,14 +179,14 @@ def _by_part(
     graph = scipy.sparse.coo_matrix((np.ones(len(pairs)), pairs.T), shape=(len(latents), len(latents)))
     _, part = scipy.sparse.csgraph.connected_components(graph, directed=False)
     widest = max(latents[m].shape[1] for m in np.unique(pairs))
-    found = np.zeros((len(pairs), widest, widest))
+    similarities = np.zeros((len(pairs), widest, widest))
     by_part = np.argsort(part[pairs[:, 0]], kind="stable")
     for which in np.split(by_part, np.flatnonzero(np.diff(part[pairs[by_part, 0]])) + 1):
         members = np.unique(pairs[which])
         local = np.searchsorted(members, pairs[which])
-        seen = compare([latents[m] for m in members], local)
-        found[which, : seen.shape[1], : seen.shape[2]] = seen
-    return found
+        inside = compare([latents[m] for m in members], local)
+        similarities[which, : inside.shape[1], : inside.shape[2]] = inside
+    return similarities
 
 
 def _similarities(
@@ -189,32 +203,34 @@ def _similarities(
     if similarity == "lasso":
         columns = Columns.of(latents, folds=1, order=order, scaled=True)
         return regressions(columns, pairs, fixed=REFERENCE_STRENGTH, slack=REFERENCE_SLACK)[0]
-    latents = [each[order] for each in latents]
-    ranks = Columns.of([scipy.stats.rankdata(each, axis=0) for each in latents], folds=1, scaled=True)
-    found = np.zeros((len(pairs), *2 * [np.diff(ranks.span).max()]))
+    latents = [mean[order] for mean in latents]
+    ranks = Columns.of([scipy.stats.rankdata(mean, axis=0) for mean in latents], folds=1, scaled=True)
+    similarities = np.zeros((len(pairs), *2 * [np.diff(ranks.span).max()]))
     for left, right, which in blocks(ranks.span, pairs):
         correlations = ranks.products(left, right)[0] / len(order)
-        for at in which:
-            i, j = pairs[at]
+        for pair in which:
+            i, j = pairs[pair]
             turned = i not in left
             start = [ranks.span[side[0]] for side in ((right, left) if turned else (left, right))]
             rows, columns_ = (
                 slice(ranks.span[m] - s, ranks.span[m + 1] - s) for m, s in zip((i, j), start, strict=True)
             )
-            seen = (correlations.T if turned else correlations)[rows, columns_]
+            matrix = (correlations.T if turned else correlations)[rows, columns_]
             if preset == "reference":
                 constant = [np.ptp(latents[m], axis=0) == 0 for m in (i, j)]
-                seen = np.where(np.logical_or.outer(*constant), np.nan, seen)
-            found[at, : seen.shape[0], : seen.shape[1]] = seen
-    return found
+                matrix = np.where(np.logical_or.outer(*constant), np.nan, matrix)
+            similarities[pair, : matrix.shape[0], : matrix.shape[1]] = matrix
+    return similarities
 
 
 def _whole(
-    found: Float[np.ndarray, "P W W"], pairs: Int[np.ndarray, "P 2"], informative: Sequence[Bool[np.ndarray, " D"]]
+    similarities: Float[np.ndarray, "P W W"],
+    pairs: Int[np.ndarray, "P 2"],
+    informative: Sequence[Bool[np.ndarray, " D"]],
 ) -> dict[tuple[int, int], np.ndarray]:
     """Matrices over all latents of both models, 0 for those that did not take part."""
     whole = {}
-    for (i, j), part in zip(pairs, found, strict=True):
+    for (i, j), part in zip(pairs, similarities, strict=True):
         rows, columns = informative[i], informative[j]
         matrix = np.zeros((len(rows), len(columns)))
         matrix[np.ix_(rows, columns)] = part[: rows.sum(), : columns.sum()]
@@ -230,24 +246,19 @@ def drawn_rows(codes: Sequence[Codes], rows: int, seed: int) -> Int[np.ndarray, 
     if len(codes) < 2:
         raise RequestError(f"models are compared with each other: give the codes of at least two, got {len(codes)}")
     count = len(codes[0].mean)
-    for at, each in enumerate(codes):
-        if len(each.mean) != count:
+    for number, model in enumerate(codes):
+        if len(model.mean) != count:
             raise RequestError(
-                f"model {at} has codes of {len(each.mean)} pictures and model 0 of {count}: encode the same pictures"
+                f"model {number} has codes of {len(model.mean)} pictures and model 0 of {count}: "
+                "encode the same pictures"
             )
-        for name, array in (("mean", each.mean), ("logvar", each.logvar)):
-            if array is not None and not _all_finite(array):
+        for name, array in (("mean", model.mean), ("logvar", model.logvar)):
+            if array is not None and not all_finite(array):
                 column = int(np.flatnonzero(~np.isfinite(array).all(axis=0))[0])
-                raise RequestError(f"model {at}: {name} of latent {column} is not finite: leave this model out")
+                raise RequestError(f"model {number}: {name} of latent {column} is not finite: leave this model out")
     if count < 10:
         raise RequestError(f"models are compared on the pictures they encode: give at least 10, got {count}")
     return np.random.default_rng(seed).permutation(count)[:rows]
-
-
-def _all_finite(array: np.ndarray) -> bool:
-    """A sum is quick to take, and is finite where all numbers are, unless they are huge."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(array.sum()) or np.isfinite(array).all())
 
 
 def informative_latents(codes: Codes) -> Bool[np.ndarray, " D"]:
@@ -262,8 +273,9 @@ def informative_latents(codes: Codes) -> Bool[np.ndarray, " D"]:
 
 def model_flags(codes: Codes, informative: Bool[np.ndarray, " D"]) -> tuple[str, ...]:
     """What to know before trusting the score of a model."""
-    found = {"collapsed"} if not informative.any() else set()
-    return tuple(sorted({*codes.flags, *found, *(["means_only"] if codes.logvar is None else [])}))
+    collapsed = () if informative.any() else ("collapsed",)
+    means_only = ("means_only",) if codes.logvar is None else ()
+    return tuple(sorted({*codes.flags, *collapsed, *means_only}))
 
 
 # Who is compared with whom.
@@ -276,13 +288,13 @@ def all_to_all(models: int, partners: int | None = None, seed: int = 0) -> list[
 
 def same_settings(runs: Sequence[Run], partners: int | None = None, seed: int = 0) -> list[list[int]]:
     """For each run, others at random that differ from it in nothing but the seed: so many partners, or all."""
-    found = _drawn([dataclasses.replace(run, seed=0).identity for run in runs], partners, seed)
-    for run, others in zip(runs, found, strict=True):
+    drawn = _drawn([dataclasses.replace(run, seed=0).identity for run in runs], partners, seed)
+    for run, others in zip(runs, drawn, strict=True):
         if not others:
             raise RequestError(
                 f"run {run.identity} has no partner with its settings and another seed: train more seeds"
             )
-    return found
+    return drawn
 
 
 def _drawn(groups: Sequence[object], partners: int | None, seed: int) -> list[list[int]]:
@@ -294,7 +306,7 @@ def _drawn(groups: Sequence[object], partners: int | None, seed: int) -> list[li
     if partners is not None and partners < 1:
         raise RequestError(f"a model needs at least one partner, got partners={partners}")
     rng = np.random.default_rng(seed)
-    found: list[list[int]] = [[] for _ in groups]
+    drawn: list[list[int]] = [[] for _ in groups]
     pools: list[tuple[object, list[int]]] = []  # not by hash: a group may be named by anything that can be compared
     for model, group in enumerate(groups):
         pool = next((members for name, members in pools if name == group), None)
@@ -308,8 +320,8 @@ def _drawn(groups: Sequence[object], partners: int | None, seed: int) -> list[li
             for model in part.tolist():
                 others = part[part != model]
                 few = others if partners is None or len(others) <= partners else rng.permutation(others)[:partners]
-                found[model] = sorted(few.tolist())
-    return found
+                drawn[model] = sorted(few.tolist())
+    return drawn
 
 
 def _checked_partners(partners: Sequence[Sequence[int]], models: int) -> Sequence[Sequence[int]]:
@@ -326,29 +338,36 @@ def _checked_partners(partners: Sequence[Sequence[int]], models: int) -> Sequenc
 AMONG = ("settings", "all")
 
 
-def _judge(
-    evidence: Evidence, *, seed: int, progress: Progress, similarity: Similarity, among: str, partners: float
+def judge(
+    evidence: Evidence,
+    *,
+    seed: int,
+    progress: Progress,
+    shared: Shared,
+    similarity: Similarity,
+    among: str,
+    partners: float,
 ) -> Judgement:
     """With partners and half of the pictures drawn anew for the replicates."""
     who = _partners(evidence.runs, among, int(partners), seed)
     rounds = halves(len(evidence.codes[0].mean), seed)
     progress(0, 1 + len(rounds))
-    found = udr(evidence.codes, partners=who, similarity=similarity, seed=seed)
+    result = udr(evidence.codes, partners=who, similarity=similarity, seed=seed)
     rng = np.random.default_rng([seed, 2])
     replicates = []
     for done, rows in enumerate(rounds, start=1):
         progress(done, 1 + len(rounds))
         again = udr([seen_by(codes, rows) for codes in evidence.codes], partners=who, similarity=similarity, seed=seed)
         replicates += [redrawn(again, rng) for _ in range(REPLICATES // len(rounds))]
-    return Judgement(found.scores, np.array(replicates), found.flags, {"pairs": np.array(found.pairs)})
+    return Judgement(result.scores, np.array(replicates), result.flags, {"pairs": np.array(result.pairs)})
 
 
-def redrawn(found: UDR, rng: np.random.Generator) -> Float[np.ndarray, " M"]:
+def redrawn(result: UDR, rng: np.random.Generator) -> Float[np.ndarray, " M"]:
     """The scores, had other partners been drawn from those there are."""
     by_model: dict[int, list[float]] = {}
-    for pair in found.pairs:
+    for pair in result.pairs:
         by_model.setdefault(pair.model, []).append(pair.score)
-    return np.array([np.median(rng.choice(by_model[m], len(by_model[m]))) for m in range(len(found.scores))])
+    return np.array([np.median(rng.choice(by_model[m], len(by_model[m]))) for m in range(len(result.scores))])
 
 
 def _partners(runs: Sequence[Run], among: str, partners: int, seed: int) -> list[list[int]]:
@@ -359,13 +378,19 @@ def _partners(runs: Sequence[Run], among: str, partners: int, seed: int) -> list
     return same_settings(runs, partners, seed)
 
 
+def cost(settings: Mapping[str, Setting], models: int) -> Cost:
+    pairs = models * min(float(settings["partners"]), models - 1)
+    return Cost(seconds=PAIR * pairs * (1 + HALVES / 2))  # all pictures once, and then half of them so often
+
+
 criterion = Criterion(
     name="udr",
     summary="do models that differ in their seed find the same latents?",
     sees="It sees whether other models found the same latents, up to order, sign and scale.",
     blind="It cannot see whether what they agree on is right, and it prefers models with few informative latents.",
     reference="Duan et al. (2020) Unsupervised Model Selection for Variational Disentangled Representation Learning",
-    judge=_judge,
+    judge=judge,
     settings={"similarity": "lasso", "among": "all", "partners": 50},
     compares=True,
+    cost=cost,
 )

@@ -1,0 +1,67 @@
+"""How well decoders give pictures back, from the codes that are there: nothing is encoded again."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from sober.criteria.alike import alike
+from sober.criteria.criterion import Evidence, Progress
+from sober.device import compiler_options
+from sober.methods.method import bernoulli_loss, sample
+from sober.models.encode import BATCH, models_at_once
+from sober.models.model import stacked
+from sober.types import Precision
+from sober.worlds import World
+
+
+def reconstruction_errors(evidence: Evidence, seed: int, progress: Progress) -> Float[np.ndarray, "M N"]:
+    """-log p(x|z) of each picture under each model, in nats, for one sample z of its code.
+
+    Pictures come in the batches, and with the key, that they were encoded with: a world that draws its nuisance then
+    draws the same one.
+    """
+    world = evidence.world
+    pictures = world.everything() if evidence.index is None else evidence.index
+    errors = np.empty((len(evidence.runs), len(pictures)), np.float32)
+    done = 0
+    for group in alike(evidence.models, models_at_once(evidence.runs[0], BATCH)):
+        models = stacked([evidence.models[m] for m in group])
+        decode = _decode(evidence.runs[group[0]].precision)
+        for start in range(0, len(pictures), BATCH):
+            rows = slice(start, min(start + BATCH, len(pictures)))
+            missing = BATCH - (rows.stop - start)
+            padded = np.pad(pictures[rows], (0, missing), mode="edge")  # one shape, one compilation
+            codes = np.array([[part[rows] for part in evidence.posterior(m)] for m in group], np.float32)
+            codes = np.pad(codes, ((0, 0), (0, 0), (0, missing), (0, 0)), mode="edge")  # (M, 2, B, D)
+            key = jax.random.fold_in(jax.random.key(seed), start)
+            found = decode(world, models, codes[:, 0], codes[:, 1], *world.gather(padded), key)  # (M, B)
+            errors[group, rows] = found[:, : BATCH - missing]
+            progress(done + len(group) * rows.stop, len(evidence.runs) * len(pictures))
+        done += len(group) * len(pictures)
+    return errors
+
+
+@functools.cache
+def _decode(precision: Precision) -> Callable[..., Float[Array, "M B"]]:
+    """Reconstruction errors of one batch under models alike, in what they were trained in."""
+    dtype = jnp.dtype(precision)
+
+    def decode(
+        world: World, models: Any, mean: Array, logvar: Array, data: Any, index: Int[Array, " B"], key: Any
+    ) -> Float[Array, "M B"]:
+        images = world.pixels(data, index, jax.random.key(0))
+
+        def one(model: Any, mean: Float[Array, "B D"], logvar: Float[Array, "B D"]) -> Float[Array, " B"]:
+            logits = model.decode(sample(mean, logvar, key), dtype)
+            return jnp.sum(bernoulli_loss(logits, images), axis=(1, 2, 3))
+
+        return jax.vmap(one)(models, mean, logvar)
+
+    return jax.jit(decode, static_argnums=0, compiler_options=compiler_options("for seconds"))

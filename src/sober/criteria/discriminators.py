@@ -1,0 +1,226 @@
+"""Discriminators that learn to tell a model's reconstructions from pictures whose codes were mixed, many side by side.
+
+The pictures are the same for all models; all else is drawn by a model's identity, so company never matters.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Key
+
+from sober.criteria.alike import alike
+from sober.criteria.criterion import Progress
+from sober.device import compiler_options, free_memory
+from sober.methods.factor_vae import permuted
+from sober.methods.method import bernoulli_loss, follow, sample
+from sober.models.model import Model, stacked
+from sober.nets import NETS, Nets
+from sober.nets.nets import at_least_float32
+from sober.nets.norms import NoNorm
+from sober.training.train import Feed
+from sober.types import Precision
+from sober.worlds import World
+
+BATCH = 64
+LOOK = 4096  # pictures that tell a latent's range
+LOOK_AT_ONCE = 256
+EXAMINE_AT_ONCE = LOOK_AT_ONCE // 2  # of each kind: both are decoded together
+AT_ONCE = 64  # discriminators in training, at most: more are no faster
+BYTES_EACH = 2**28  # that a discriminator in training takes, rather too much than too little
+CHUNK = 200  # steps between reports
+
+Mixing = Literal["uniform", "permuted"]
+
+
+class Examined(NamedTuple):
+    """What a discriminator can tell of each of M models, on pictures that it has not seen."""
+
+    accuracy: Float[np.ndarray, " M"]
+    reconstruction: Float[np.ndarray, " M"]  # nats a picture
+    variance: Float[np.ndarray, " M"]  # of the reconstructions, as a share of the pictures' own
+
+
+class Discriminator(NamedTuple):
+    """A discriminator in training, and what it needs to know of its model."""
+
+    net: Any
+    optimiser: Any
+    low: Float[Array, " D"]  # the range of each latent
+    high: Float[Array, " D"]
+
+
+def trained_and_examined(
+    models: Sequence[Model],
+    world: World,
+    *,
+    mixing: Mixing,
+    steps: int,
+    rate: float,
+    held_out: int,
+    seed: int,
+    progress: Progress,
+) -> Examined:
+    """Trains a discriminator for each model, and examines it on `held_out` pictures of each kind."""
+    results = np.empty((3, len(models)))
+    groups = alike(models, max(1, min(AT_ONCE, int(0.5 * free_memory()) // BYTES_EACH)))
+    for number, group in enumerate(groups):
+
+        def told(step: int, before: int = number * steps) -> None:
+            progress(before + step, len(groups) * steps)
+
+        together = [models[m] for m in group]
+        results[:, group] = _of_models_alike(together, world, mixing, steps, rate, held_out, seed, told)
+    return Examined(*results)
+
+
+def _of_models_alike(
+    models: Sequence[Model],
+    world: World,
+    mixing: Mixing,
+    steps: int,
+    rate: float,
+    held_out: int,
+    seed: int,
+    told: Callable[[int], None],
+) -> Float[np.ndarray, "3 M"]:
+    autoencoders = stacked(models)
+    nets, shape = NETS[models[0].run.nets], models[0].image_shape
+    programs = _programs(world, nets, shape, mixing, models[0].run.precision, held_out)
+    key = jax.random.key(seed)
+    who = jnp.array([int(model.run.identity[:8], 16) for model in models], jnp.uint32)
+    feed, step = Feed(world), 0
+    ranges = programs.ranges(autoencoders, feed.at(0, steps)[0])
+    discriminators = Discriminator(*programs.untrained(who, key, rate), *ranges)
+    while step < steps:
+        data, end = feed.at(step, steps)
+        stop = min(step + CHUNK, steps, end)
+        discriminators = programs.advance(autoencoders, who, discriminators, data, key, rate, step, stop)
+        step = stop
+        told(step)
+    examined = programs.examine(autoencoders, who, discriminators, world.shard(steps)[0], key)
+    return np.array([np.asarray(each, float) for each in examined])
+
+
+class Programs(NamedTuple):
+    """Compiled for any number of models."""
+
+    untrained: Any
+    ranges: Any
+    advance: Any
+    examine: Any
+
+
+@functools.lru_cache(maxsize=8)
+def _programs(
+    world: World, nets: Nets, shape: tuple[int, int, int], mixing: Mixing, precision: Precision, held_out: int
+) -> Programs:
+    """Everything computes in what the models were trained in."""
+    dtype = jnp.dtype(precision)
+
+    def pictures(
+        model: Any, discriminator: Discriminator, images: Float[Array, "B H W C"], key: Key[Array, ""]
+    ) -> Float[Array, "2B H W C"]:
+        """Logits of reconstructions, then of as many pictures whose codes were mixed."""
+        for_codes, for_mixing = jax.random.split(key)
+        mean, logvar = model.encode(images, dtype)
+        codes = sample(mean, logvar, for_codes)
+        if mixing == "permuted":
+            mixed = permuted(codes, for_mixing)
+        else:
+            low, high = discriminator.low, discriminator.high
+            mixed = jax.random.uniform(for_mixing, codes.shape, minval=low, maxval=high)
+        return model.decode(jnp.concatenate([codes, mixed]), dtype)
+
+    def logits(net: Any, both: Float[Array, "2B H W C"]) -> Float[Array, " 2B"]:
+        return at_least_float32(net(jax.nn.sigmoid(both).astype(dtype))[:, 0])
+
+    def untrained(who: Any, key: Key[Array, ""], rate: Any) -> tuple[Any, Any]:
+        """Nets that have learnt nothing, and their optimisers."""
+
+        def one(key: Key[Array, ""]) -> tuple[Any, Any]:
+            net = nets.judge(key, shape, 1, NoNorm)
+            return net, optax.adam(rate).init(net)
+
+        return jax.vmap(one)(_keys(jax.random.fold_in(key, 1), who))
+
+    def ranges(models: Any, data: Any) -> tuple[Float[Array, "M D"], Float[Array, "M D"]]:
+        keys = jax.random.split(jax.random.key(0), LOOK // LOOK_AT_ONCE)  # whatever the seed: a range is not luck
+        images = jax.lax.map(lambda key: world.draw(data, key, LOOK_AT_ONCE), keys)
+
+        def one(model: Any) -> tuple[Float[Array, " D"], Float[Array, " D"]]:
+            # A part at a time: many models look at many pictures.
+            mean, logvar = jax.lax.map(lambda part: model.encode(part, dtype), images)
+            codes = sample(mean, logvar, jax.random.key(1))
+            return codes.min(axis=(0, 1)), codes.max(axis=(0, 1))
+
+        return jax.vmap(one)(models)
+
+    def step_one(
+        model: Any, discriminator: Discriminator, images: Any, key: Key[Array, ""], rate: Any
+    ) -> Discriminator:
+        both = pictures(model, discriminator, images, key)
+        target = jnp.asarray(jnp.arange(len(both)) < len(images), jnp.float32)
+
+        def loss(net: Any) -> Float[Array, ""]:
+            return jnp.mean(bernoulli_loss(logits(net, both), target))
+
+        gradient = jax.grad(loss)(discriminator.net)
+        net, optimiser = follow(gradient, discriminator.net, optax.adam(rate), discriminator.optimiser)
+        return discriminator._replace(net=net, optimiser=optimiser)
+
+    def advance(
+        models: Any,
+        who: Any,
+        discriminators: Discriminator,
+        data: Any,
+        key: Key[Array, ""],
+        rate: Any,
+        start: int,
+        stop: int,
+    ) -> Discriminator:
+        def one(step: Any, discriminators: Discriminator) -> Discriminator:
+            for_images, for_models = jax.random.split(jax.random.fold_in(key, 2 + step))
+            images = world.draw(data, for_images, BATCH)
+            step_all = jax.vmap(step_one, in_axes=(0, 0, None, 0, None))
+            return step_all(models, discriminators, images, _keys(for_models, who), rate)
+
+        return jax.lax.fori_loop(start, stop, one, discriminators)
+
+    def examine_one(model: Any, discriminator: Discriminator, images: Any, key: Key[Array, ""]) -> tuple[Any, Any, Any]:
+        both = pictures(model, discriminator, images, key)
+        rebuilt = both[: len(images)]
+        right = (logits(discriminator.net, both) > 0) == (jnp.arange(len(both)) < len(images))
+        error = jnp.sum(bernoulli_loss(rebuilt, images)) / len(images)
+        of_pictures = jnp.sum(jnp.var(images, axis=0))
+        return jnp.mean(right), error, jnp.sum(jnp.var(jax.nn.sigmoid(rebuilt), axis=0)) / of_pictures
+
+    def examine(
+        models: Any, who: Any, discriminators: Discriminator, data: Any, key: Key[Array, ""]
+    ) -> tuple[Any, Any, Any]:
+        def part(number: Any) -> Any:
+            for_images, for_models = jax.random.split(jax.random.fold_in(jax.random.fold_in(key, 1), number))
+            images = world.draw(data, for_images, EXAMINE_AT_ONCE)
+            examine_all = jax.vmap(examine_one, in_axes=(0, 0, None, 0))
+            return examine_all(models, discriminators, images, _keys(for_models, who))
+
+        parts = jax.lax.map(part, jnp.arange(1, 1 + held_out // EXAMINE_AT_ONCE))
+        return jax.tree.map(lambda each: jnp.mean(each, axis=0), parts)
+
+    quick = compiler_options("for seconds")
+    return Programs(
+        jax.jit(untrained, compiler_options=compiler_options("once")),
+        jax.jit(ranges, compiler_options=quick),
+        jax.jit(advance, donate_argnums=2, compiler_options=compiler_options()),
+        jax.jit(examine, compiler_options=quick),
+    )
+
+
+def _keys(key: Key[Array, ""], who: Any) -> Key[Array, " M"]:
+    return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, who)
