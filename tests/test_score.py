@@ -8,6 +8,7 @@ import math
 import os
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 from sober.errors import RequestError, UnknownError
 from sober.machine import cores
 from sober.metrics import (
+    FLAGS,
     METRICS,
     Meaning,
     Measured,
@@ -191,6 +193,12 @@ def test_a_metric_that_is_not_in_the_default_battery_has_to_be_named(monkeypatch
     monkeypatch.setitem(METRICS, "counting", dataclasses.replace(counting(), default=False))
     assert "rows" not in score(np.zeros((7, 2)))
     assert score(np.zeros((7, 2)), metrics="counting")["rows"] == 7
+
+
+def test_every_flag_is_explained_on_the_page() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "metrics" / "index.md").read_text(encoding="utf-8")
+    for flag, meaning in FLAGS.items():
+        assert f"| `{flag}` | {meaning} |" in page
 
 
 # ---------------------------------------------------------------- what metrics share

@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Float
 
 from sober.estimators.discrete import BINS, binned, information
-from sober.estimators.linear import svm_accuracy
 from sober.estimators.scaling import standardised
+from sober.estimators.svm import svm_accuracy
 from sober.types import Codes
 
 

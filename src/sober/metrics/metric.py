@@ -23,7 +23,7 @@ FLAGS: dict[str, str] = {
     "few_rows": "fewer rows share a factor's value than the metric draws; some were drawn more than once",
     "held_out": "some combinations of factors were left out of the pictures that were encoded",
     "missing_labels": "rows in which the value of a factor is not known were left out",
-    "no_factor": "no factor varies, so there is nothing to find: the score is its worst value, or 1 for an nrmse",
+    "no_factor": "no factor varies, so there is nothing to find: the score is its worst value (1 for an nrmse)",
     "means_only": "no log-variances were given, so latents were taken at their means, cut into bins",
     "not_finite": "some codes were not finite",
     "one_factor": "with a single factor that varies the question has only one answer",
