@@ -23,7 +23,7 @@ CHUNK = 2**16  # numbers in one temporary array: a few of them fit in the cache 
 KEPT = 2**23  # numbers in the products of columns up to which they are kept from step to step
 DENSE_SIGMOID = 24  # unknowns of one class up to which its Hessian is formed; beyond, conjugate gradients are faster
 DENSE_SOFTMAX = 500  # unknowns of all classes together, likewise
-PRECISION = 1e-7  # of logits: steps shorter than this are the last; what is left after one is far less
+PRECISION = 1e-7  # of logits: a step that moves them less is the last, since the error after it is far smaller
 MOST = 200  # steps; 5 to 15 are usual
 
 
@@ -158,7 +158,7 @@ def _minimised(loss: _Loss) -> Float[np.ndarray, "G n"]:
         reach = np.where(beyond, shorter * reach, loss.reach(newton))
         last = reach <= PRECISION
         best[which[last]] += step[last]
-        # Logits that are very large cannot be as precise; but then there is nothing left to gain.
+        # Where logits are so large that rounding keeps steps longer, stop when the loss can no longer fall.
         left = ~last & (beyond | (-(gradient * newton).sum(axis=1) > 1e-24))
         which, step, reach = which[left], step[left], reach[left]
         if not len(which):
@@ -266,13 +266,13 @@ class _Softmax:
         others[likeliest] = 0
         doubt[likeliest] = others.sum(axis=0)
         diagonal = (chance * doubt) @ (self.rows**2).T + self.penalty
-        tie = diagonal[:, -1].mean() / len(at)  # of the intercepts to each other, as above
+        tie = diagonal[:, -1].mean() / len(at)  # fixes the sum of the intercepts, as above
         diagonal[:, -1] += tie
 
         def curved(step: np.ndarray) -> np.ndarray:
             classes = step.reshape(at.shape)
             change = classes @ self.rows
-            change -= change[likeliest]  # which probabilities do not notice, and rounding does
+            change -= change[likeliest]  # changes no probability, and leaves less to round
             change -= np.einsum("kn,kn->n", chance, change)
             change *= chance
             bent = change @ self.rows.T + classes * self.penalty

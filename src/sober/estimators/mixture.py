@@ -60,7 +60,7 @@ def gaussian_information(
     with ThreadPoolExecutor(min(THREADS, cores())) as pool:
         list(pool.map(integrate, range(mean.shape[1])))  # a list, so that errors are raised
     information = np.minimum(integrals[:, 1:] - integrals[:, :1], entropy(table[:, 1:]))
-    # What rounding leaves of nothing is nothing: sums of so many rows are known to 1e-10.
+    # Sums of so many rows are precise to about 1e-10: information below that is rounding, and counts as 0.
     return np.where(information > 1e-9, information, 0.0), scale - integrals[:, 0]
 
 
@@ -282,6 +282,6 @@ def _integrate(cells: Cells, rule: Rule, top: int, c: int, share: float) -> floa
     integral = 0.0
     for q in range(NODES):
         p = cells.density[top, c, q]
-        if p > 0:  # interpolation may leave a little less than nothing
+        if p > 0:  # interpolation can give a density slightly below 0
             integral += rule.weights[q] * p * math.log(p / share)
     return integral

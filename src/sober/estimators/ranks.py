@@ -18,13 +18,13 @@ class Ranks(NamedTuple):
     """
 
     rows: UInt8[np.ndarray, "N D"]  # the bin of each value
-    columns: UInt8[np.ndarray, "D N"]  # likewise: whichever is read in order is faster
+    columns: UInt8[np.ndarray, "D N"]  # the same: each is used where it is read in order
     rank: Int[np.ndarray, "D N"]  # how many distinct values are smaller
     order: Int[np.ndarray, "D N"]  # the rows by increasing value,
     fresh: Bool[np.ndarray, "D N"]  # whether each differs from the one before,
     start: Int[np.ndarray, "D B+1"]  # and where each bin starts
     counts: Int[np.ndarray, " B*D+D"]  # of rows before each bin
-    enough: Int[np.ndarray, " B*D"]  # rows that a bin needs for a cut inside it; more than there are if all are equal
+    enough: Int[np.ndarray, " B*D"]  # rows that a bin needs for a cut inside it; N + 1 where its values are equal
 
 
 def ranked(x: Float[np.ndarray, "N D"], pool: Executor) -> Ranks:
@@ -49,7 +49,7 @@ def _ranked_column(column: Float[np.ndarray, " N"]) -> tuple[np.ndarray, ...]:
     if len(group) > BINS:
         counts = np.bincount(place)
         share = np.floor((np.cumsum(counts) - counts / 2) * (BINS / len(column)))
-        group = np.cumsum(np.diff(share, prepend=share[0]) > 0)  # a value that many rows share leaves bins without any
+        group = np.cumsum(np.diff(share, prepend=share[0]) > 0)  # without the numbers that a value of many rows skips
     rank, bins = np.empty(len(column), np.int32), np.empty(len(column), np.uint8)
     rank[order], bins[order] = place, group[place]
     return bins, rank, order, fresh, group

@@ -54,7 +54,7 @@ class _Sides(NamedTuple):
 
     classes: list[Int[np.ndarray, " C"]]  # of each column
     spans: list[slice]  # where its machines are among the P
-    codes: Int[np.ndarray, "K N"]  # the machine whose own a row is
+    codes: Int[np.ndarray, "K N"]  # the machine of each row's own class
     counts: Int[np.ndarray, " P"]
     own: Float[np.ndarray, " P"]  # C of its own rows
     rest: Float[np.ndarray, " P"]  # C of the others
@@ -82,7 +82,7 @@ def _hinge(feature: Float[np.ndarray, " N"], sides: _Sides) -> Float[np.ndarray,
     """
     order = np.argsort(feature)
     margin = _Margin(feature[order], sides.codes[:, order], sides)
-    unit = np.array([[np.abs(feature).max()], [1.0]])  # by how much w and b move scores
+    unit = np.array([[np.abs(feature).max()], [1.0]])  # the most that a change of w, or of b, moves a score
     best = ahead = np.zeros((2, len(sides.counts)))
     lowest, settled = np.full(len(sides.counts), np.inf), np.full(len(sides.counts), False)
     rounding = 1e-12 * len(feature) * (sides.own + sides.rest)
@@ -107,7 +107,7 @@ def _quadratic(
     w, b = at
     (n, x, xx), (pull_b, pull_w, _) = own + rest, own - rest
     value = ((xx + 1) * w**2 + (n + 1) * b**2 + n) / 2 + x * w * b - pull_w * w - pull_b * b
-    determinant = np.maximum(n * xx - x**2, 0) + n + xx + 1  # which rounding alone would make negative
+    determinant = np.maximum(n * xx - x**2, 0) + n + xx + 1  # the difference is below 0 only by rounding
     return value, np.stack([(n + 1) * pull_w - x * pull_b, (xx + 1) * pull_b - x * pull_w]) / determinant
 
 
@@ -119,7 +119,7 @@ class _Margin:
         self.starts = np.arange(len(sides.counts)) * len(feature)
         # Rows by machine, and in order of the feature for each: one sorted list to search for all machines at once.
         self.keys = np.sort(codes * len(feature) + np.arange(len(feature)), axis=1).ravel()
-        # Sums are about a value that occurs. Those of a constant feature are then exact, and equal machines equal.
+        # Sums are of differences from a value that occurs: exactly 0 where the feature is constant.
         self.middle = feature[len(feature) // 2]
         about = feature - self.middle
         self.every, self.grouped = _sums(about), _sums(about[self.keys % len(feature)])

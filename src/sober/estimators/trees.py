@@ -67,7 +67,7 @@ class Work(NamedTuple):
     steps: Float[np.ndarray, "2I+1 4 2"]  # slope and curvature of the loss in a leaf, by every fourth of the rows
     decrease: Float[np.ndarray, " D"]  # of squared error by each feature
     tile: Float[np.ndarray, "3 tile"]
-    bits: Int[np.ndarray, " tile"]  # the last of these as it is in memory
+    bits: Int[np.ndarray, " tile"]  # of tile[2]
     room: Int[np.ndarray, " tile"]
 
     @staticmethod
@@ -113,7 +113,7 @@ def compiled() -> tuple[Any, Any]:
     parts += [_grow_tree, _divide, _listed, _histogram, _split, _bound, _highest, _mixed, _settle]
     for part in parts:
         register_jitable(**options)(part)
-    register_jitable(error_model="numpy", fastmath={"reassoc"})(_moments)  # in any order: no step waits for another
+    register_jitable(error_model="numpy", fastmath={"reassoc"})(_moments)  # sums in any order are faster
     compile_ = functools.partial(numba.njit, nogil=True, **options)
     try:
         return compile_(_grow_forest, cache=True), compile_(_add_forest, cache=True)
@@ -355,7 +355,7 @@ def _split(ranks: Ranks, residual: np.ndarray, node: int, key: int, work: Work) 
                     if apart * apart > high * both and fresh[f, q] and both > 0:
                         high, where, lower = apart * apart / both, q, int(passed)
                     row = order[f, q]
-                    member = 1.0 if at[row] == here else 0.0  # to add nothing for rows elsewhere is faster than to ask
+                    member = 1.0 if at[row] == here else 0.0  # adding 0 for rows of other nodes is faster than a branch
                     left += member * residual[row]
                     passed += member
                 best[f], place[f], lefts[f] = high, where, lower

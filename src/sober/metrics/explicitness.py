@@ -37,7 +37,7 @@ def measure(
     per_factor = np.array([area.mean() if len(area) else 0.5 for area in known])  # unknown counts as chance
     if rescaled:
         per_factor = 2 * per_factor - 1
-    value = max(0.0, float(per_factor.mean()))  # by chance, noise may do worse than chance
+    value = max(0.0, float(per_factor.mean()))  # an area below 0.5, rescaled, would be negative
     flags = ["rare_class"] * any(len(few) < len(all_) for few, all_ in zip(known, areas, strict=True))
     flags += ["binned_factor"] * has_continuous(codes)
     flags += ["collapsed"] * (not np.ptp(learn.mean, axis=0).any())

@@ -112,7 +112,7 @@ def _factors(
         column, factor = _factor(names[k], array[:, k], kind)
         columns.append(column)
         about.append(factor)
-    return np.stack(columns).T if columns else np.zeros((rows, 0), np.int64), tuple(about)  # columns in one piece each
+    return np.stack(columns).T if columns else np.zeros((rows, 0), np.int64), tuple(about)  # contiguous by column
 
 
 def _kinds(
@@ -140,7 +140,7 @@ def _kinds(
 def _factor(name: str, column: np.ndarray, kind: Kind) -> tuple[np.ndarray, Factor]:
     """A column as numbers, and its Factor."""
     if column.dtype.kind == "O":
-        column = np.array(column.tolist())  # what its entries are; a mixture becomes text
+        column = np.array(column.tolist())  # of the type that its entries have, or text where they differ
     if column.dtype.kind == "f" or kind == "continuous":
         try:
             column = column.astype(np.float64)

@@ -32,7 +32,7 @@ def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, quantile: 
     if moves.any():
         strays = np.stack([deviations(mean[:, moves], classes(column), quantile) for column in factors.T], axis=1)
         matrix[moves] = 1.0 - strays / farthest[moves, None]
-    best = np.maximum(matrix.max(axis=1), 0.0)  # a group's mean may be farther off than the mean of all
+    best = np.maximum(matrix.max(axis=1), 0.0)  # negative where latents stray farther from a group's mean
     value = float(np.average(best, weights=farthest)) if moves.any() else 0.0
     flags = ["collapsed"] * (not moves.any()) + ["binned_factor"] * has_continuous(codes)
     flags += ["singletons"] * any((np.bincount(column) == 1).any() for column in factors.T)
