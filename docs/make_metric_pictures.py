@@ -26,7 +26,7 @@ from sober.estimators.discrete import BINS, binned
 from sober.metrics import METRICS, Scores, as_codes, score
 from sober.metrics.aggregate import merges
 from sober.metrics.explicitness import class_areas
-from sober.metrics.interventions import differences, draw_pairs
+from sober.metrics.interventions import differences, draw_pairs, sharing
 from sober.metrics.rows import TEST, TRAIN, split
 
 FOLDER = Path(__file__).parent / "pictures"
@@ -194,7 +194,7 @@ def beta_vae() -> None:
     for axes, toy in zip(panels, toys, strict=True):
         found = toy.score("beta_vae")
         codes = as_codes(toy.codes, toy.factors)
-        points, mates = draw_pairs(codes, 300, 64, np.random.default_rng(5))
+        points, mates = draw_pairs(codes, sharing(codes), 300, 64, np.random.default_rng(5))
         features = differences(codes.mean, points.rows, mates)
         for k, (colour, mark) in enumerate([(BLUE, "o"), (ORANGE, "^")]):
             at = features[points.factor == k]
@@ -583,7 +583,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help=f"which pictures: {', '.join(PICTURES)}; all of them if none is named")
     names = parser.parse_args().names or list(PICTURES)
-    missing = set(METRICS) - set(PICTURES) - {"mi", "gbt", "svm"}
+    missing = {metric.group or name for name, metric in METRICS.items()} - set(PICTURES)
     if missing or set(names) - set(PICTURES):
         parser.error(f"no picture for {', '.join(sorted(missing | set(names) - set(PICTURES)))}")
     with rc_context(STYLE):

@@ -7,7 +7,7 @@ import pytest
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
 from sober.errors import RequestError
-from sober.estimators import boosting
+from sober.estimators import ranks, trees
 from sober.estimators.boosting import boosted
 
 SKLEARN = {"i": GradientBoostingClassifier, "f": GradientBoostingRegressor}
@@ -50,7 +50,7 @@ def test_values_that_are_all_different_are_cut_as_finely_as_by_scikit_learn(clas
 def test_bins_only_say_where_to_look(monkeypatch):
     x, y = made(700, None, None)
     (fine,) = boosted(x, [y], x)
-    monkeypatch.setattr(boosting, "BINS", 7)
+    monkeypatch.setattr(ranks, "BINS", 7)
     (rough,) = boosted(x, [y], x)
     np.testing.assert_allclose(rough.train, fine.train, atol=1e-9)
     np.testing.assert_allclose(rough.importances, fine.importances, atol=0.005)
@@ -168,7 +168,7 @@ def test_requests_that_cannot_be_met_say_so():
 def test_the_exponential_is_exact_to_rounding():
     x = -np.concatenate([np.linspace(0, 40, 2000), np.geomspace(1e-300, 690, 2000), [1e4, np.inf]])
     out, power = x.copy(), np.zeros(len(x))
-    boosting._exp(out, power, power.view(np.int64))
+    trees._exp(out, power, power.view(np.int64))
     np.testing.assert_allclose(out[:-2], np.exp(x[:-2]), rtol=1e-15)
     assert np.all(out[-2:] < 1e-300)
 
@@ -186,5 +186,5 @@ def test_without_a_folder_to_keep_it_code_is_compiled_each_time(monkeypatch):
 
     monkeypatch.setattr(numba, "njit", njit)
     monkeypatch.setattr("numba.extending.register_jitable", lambda **_: lambda function: function)
-    assert boosting._compiled.__wrapped__() == (boosting._grow_forest, boosting._add_forest)
+    assert trees.compiled.__wrapped__() == (trees._grow_forest, trees._add_forest)
     assert asked == [True, False, False]

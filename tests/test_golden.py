@@ -16,11 +16,11 @@ from sober.estimators.linear import multinomial
 from sober.estimators.scaling import standardised
 from sober.metrics import METRICS, Measured, score
 from sober.metrics.aggregate import completeness_columns, disentanglement_rows, gap, shares
+from sober.metrics.dci import importance
 from sober.metrics.explicitness import class_areas
 from sober.metrics.factor_vae import majority, overall_variances, votes
 from sober.metrics.interventions import Drawn, differences
-from sober.metrics.matrices import mutual_information, predictability_between, r_squared
-from sober.metrics.predictors import by_boosting, evaluate
+from sober.metrics.matrices import mutual_information, predictability, r_squared
 from sober.types import Setting
 
 NAMES = [
@@ -85,7 +85,7 @@ def test_continuous_sap(golden: Golden, grid: str, name: str) -> None:
 @every
 def test_sap(golden: Golden, grid: str, name: str) -> None:
     learn, check = golden.parts(grid, name, 0, 10_000, 5_000)
-    found = predictability_between(learn, check)
+    found = predictability(learn, check)
     theirs = golden.score(grid, name, "sap", "SAP_score")
     # One test row is 2e-4; the independent solver stops before its optimum.
     assert gap(found).mean() == pytest.approx(theirs, abs=max(3 * golden.spread(grid, name, "sap", "SAP_score"), 1e-3))
@@ -230,7 +230,7 @@ def test_dci_is_that_of_scikit_learns_trees(golden: Golden, kind: str, train: in
     assert len(entries) == count
     for grid, name, seed in entries:
         learn, check = golden.parts(grid, name, seed, train, test)
-        fit = evaluate(by_boosting(learn, check, seed), learn, check)
+        fit = importance(learn, check, "boosted", seed)
         matrix = fit.importances
         found = {
             "disentanglement": shares(matrix.sum(axis=1)) @ disentanglement_rows(matrix),

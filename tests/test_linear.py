@@ -18,8 +18,9 @@ from sklearn.metrics import roc_auc_score
 from sklearn.svm import LinearSVC
 
 from sober.errors import RequestError
-from sober.estimators import linear
-from sober.estimators.linear import Linear, auc, multinomial, one_vs_rest, softmax, svm_accuracy
+from sober.estimators import linear, svm
+from sober.estimators.linear import Linear, auc, multinomial, one_vs_rest, softmax
+from sober.estimators.svm import svm_accuracy
 
 Data = tuple[np.ndarray, np.ndarray]
 CLOSE = 2e-6  # of probabilities: how near scikit-learn's own solver comes to the optimum
@@ -268,8 +269,8 @@ def test_classes_that_were_not_trained_on_are_wrong() -> None:
 def test_svm_is_at_the_minimum(strength: float, far: float) -> None:
     rng = np.random.default_rng(4)
     x = np.append(rng.normal(size=30), far)
-    sides = linear._sides(rng.integers(0, 3, (31, 20)), strength, True)
-    for machine, (w, b) in enumerate(linear._hinge(x, sides).T):
+    sides = svm._sides(rng.integers(0, 3, (31, 20)), strength, True)
+    for machine, (w, b) in enumerate(svm._hinge(x, sides).T):
         own = (sides.codes == machine).any(axis=0)
         sign, c = np.where(own, 1, -1), np.where(own, sides.own[machine], sides.rest[machine])
         pull = 2 * c * sign * np.maximum(0, 1 - sign * (w * x + b))
@@ -278,9 +279,9 @@ def test_svm_is_at_the_minimum(strength: float, far: float) -> None:
 
 
 def test_svm_stays_at_a_minimum_that_rounding_puts_outside_the_margin() -> None:
-    sides = linear._sides(np.array([[7, 0], [7, 1], [7, 0], [7, 1], [7, 0]]), 1e3, False)
+    sides = svm._sides(np.array([[7, 0], [7, 1], [7, 0], [7, 1], [7, 0]]), 1e3, False)
     x = 369_980.0
-    w, b = linear._hinge(np.full(5, x), sides)
+    w, b = svm._hinge(np.full(5, x), sides)
     np.testing.assert_allclose(w * x + b, [1, 0.2, -0.2], rtol=1e-6)
 
 

@@ -9,11 +9,11 @@ import pytest
 from scipy.stats import norm, spearmanr
 
 from sober.estimators.discrete import binned, classes, entropy, information
+from sober.estimators.predictors import nearest, points
 from sober.metrics import METRICS, Measured, as_codes, score
 from sober.metrics.covariance import LEAST
-from sober.metrics.interventions import differences, draw_fixed, draw_pairs, variances
+from sober.metrics.interventions import differences, draw_fixed, draw_pairs, sharing, variances
 from sober.metrics.modularity import informative
-from sober.metrics.predictors import nearest, points
 from sober.metrics.rows import sample, split
 from sober.types import Codes, Factor
 
@@ -60,6 +60,16 @@ def test_bins_do_not_see_powers_of_two(scale: float) -> None:
     x = np.random.default_rng(0).normal(size=(50, 2)).astype(np.float32).astype(float)
     x = np.round(x * 64) / 64  # so that even a denormal holds it
     np.testing.assert_array_equal(binned(x * scale, 20), binned(x, 20))
+
+
+@pytest.mark.parametrize("about", [0.0, 1.0, -3e20, 1e200])
+def test_bins_of_values_that_hardly_differ(about: float) -> None:
+    """Neighbours among floats, with no room for edges between them."""
+    second = np.nextafter(about, np.inf)
+    found = binned(np.array([[about, 5.0], [second, 5.0], [about, 5.0]]), 20)
+    assert found[:, 0].tolist() == [0, 19, 0]
+    assert len(set(found[:, 1])) == 1
+    assert len(set(binned(np.full((3, 1), about), 20)[:, 0])) == 1
 
 
 def test_classes_count_only_values_that_are_there() -> None:
@@ -114,7 +124,7 @@ def test_copies_and_dead_latents_give_a_number_and_a_flag() -> None:
 
 def test_pairs_share_the_value_of_their_factor() -> None:
     codes = grid_codes(times=3)
-    drawn, mates = draw_pairs(codes, 500, 8, np.random.default_rng(0))
+    drawn, mates = draw_pairs(codes, sharing(codes), 500, 8, np.random.default_rng(0))
     for k in range(3):
         at = drawn.factor == k
         np.testing.assert_array_equal(codes.factors[drawn.rows[at], k], codes.factors[mates[at], k])
@@ -124,7 +134,7 @@ def test_pairs_share_the_value_of_their_factor() -> None:
 
 def test_batches_share_one_value_and_draw_it_evenly() -> None:
     codes = grid_codes(times=3)
-    drawn = draw_fixed(codes, 3_000, 16, np.random.default_rng(0))
+    drawn = draw_fixed(codes, sharing(codes), 3_000, 16, np.random.default_rng(0))
     values = codes.factors[drawn.rows, drawn.factor[:, None]]
     assert (values == values[:, :1]).all()
     counts = np.bincount(values[drawn.factor == 0, 0])
@@ -272,17 +282,26 @@ def test_active_latents_by_divergence_and_by_variance() -> None:
     assert score(mean, logvar=logvar, metrics="active_latents")["active_latents"] == 2
 
 
+def test_continuous_sap_and_sampled_scores_have_a_best_too() -> None:
+    factors = np.tile(GRID, (6, 1))
+    codes = (factors - factors.mean(axis=0)) / factors.std(axis=0)
+    assert score(codes, factors, metrics="sap", kinds="continuous")["sap"] == pytest.approx(1.0, abs=0.01)
+    sampled = score(codes, factors, logvar=np.zeros_like(codes))
+    assert sampled["gaussian_total_correlation_sampled"] == pytest.approx(0.0, abs=1e-9)
+    assert sampled["wasserstein_correlation_norm_sampled"] == pytest.approx(0.0, abs=1e-9)
+
+
 # ---------------------------------------------------------------- rows
 
 
-def test_samples_are_drawn_without_replacement_and_shared() -> None:
+def test_samples_are_drawn_without_replacement_and_alike() -> None:
     codes = as_codes(np.arange(1000.0)[:, None], np.arange(1000)[:, None] % 7)
     drawn = sample(codes, 100, 0)
     learn, check = split(codes, 100, 50, 0)
     assert len(np.unique(drawn.mean)) == 100
     np.testing.assert_array_equal(learn.mean, drawn.mean)
     assert not set(learn.mean[:, 0]) & set(check.mean[:, 0])
-    assert sample(codes, 100, 0) is drawn
+    np.testing.assert_array_equal(sample(codes, 100, 0).mean, drawn.mean)
 
 
 def test_few_rows_are_shared_out_in_proportion() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Hashable
 from typing import Any, ParamSpec, TypeVar
 
@@ -21,7 +22,16 @@ class Shared:
         self._known: dict[Hashable, Any] = {}
 
     def __call__(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        request = (function, args, tuple(sorted(kwargs.items())))
+        request = self._request(function, args, kwargs)
         if request not in self._known:
             self._known[request] = function(*args, **kwargs)
         return self._known[request]
+
+    def _request(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
+        """The same for a default and for the same value given, by place or by name.
+
+        Leaves out this `Shared` itself: if it held a reference to itself, its arrays would outlive the call.
+        """
+        bound = inspect.signature(function).bind(*args, **kwargs)
+        bound.apply_defaults()
+        return function, tuple((name, value) for name, value in bound.arguments.items() if value is not self)

@@ -15,6 +15,8 @@ def binned(x: Float[np.ndarray, "N D"], bins: int = BINS) -> Int[np.ndarray, "N 
     out = np.empty(x.shape, np.int64)
     for j in range(x.shape[1]):
         column = in_range(x[:, j])
+        if len(column) and np.ptp(column) < 4 * bins * np.spacing(np.abs(column).max()):
+            column = in_range(column - column.min())  # so that edges do not round to the same number
         edges = np.histogram_bin_edges(column, bins)
         out[:, j] = np.searchsorted(edges[:-1], column, side="right") - 1
     return out
@@ -45,7 +47,7 @@ def information(x: Int[np.ndarray, "N D"], y: Int[np.ndarray, "N K"]) -> Float[n
         for k in range(y.shape[1]):
             joint = np.bincount(x[:, j] * sizes[k] + y[:, k])
             out[j, k] = of_x[j] + of_y[k] - _entropy(joint)
-    return np.where(out > 1e-12, out, 0.0)  # what rounding leaves of nothing is nothing
+    return np.where(out > 1e-12, out, 0.0)  # the sum of three entropies that cancel: what is left is rounding
 
 
 def _entropy(count: Int[np.ndarray, " C"]) -> float:

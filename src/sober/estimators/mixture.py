@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import functools
 import math
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -26,6 +25,7 @@ from jaxtyping import Bool, Float, Int
 
 from sober.errors import RequestError
 from sober.estimators.discrete import classes, entropy
+from sober.machine import cores
 
 NODES = 8  # of the rule in a cell: six leave errors of 1e-5, eight of 1e-6
 REACH = 5.5  # standard deviations, beyond which a Gaussian is left out: 4e-8 of it
@@ -57,10 +57,10 @@ def gaussian_information(
         mixture, scale[latent] = _arranged(mean[:, latent], logvar[:, latent], table)
         integrals[latent] = walk(mixture, column, share, _cells(len(mixture.start) - 1, len(column)), _rule())
 
-    with ThreadPoolExecutor(min(THREADS, os.cpu_count() or 1)) as pool:
+    with ThreadPoolExecutor(min(THREADS, cores())) as pool:
         list(pool.map(integrate, range(mean.shape[1])))  # a list, so that errors are raised
     information = np.minimum(integrals[:, 1:] - integrals[:, :1], entropy(table[:, 1:]))
-    # What rounding leaves of nothing is nothing: sums of so many rows are known to 1e-10.
+    # Sums of so many rows are precise to about 1e-10: information below that is rounding, and counts as 0.
     return np.where(information > 1e-9, information, 0.0), scale - integrals[:, 0]
 
 
@@ -282,6 +282,6 @@ def _integrate(cells: Cells, rule: Rule, top: int, c: int, share: float) -> floa
     integral = 0.0
     for q in range(NODES):
         p = cells.density[top, c, q]
-        if p > 0:  # interpolation may leave a little less than nothing
+        if p > 0:  # interpolation can give a density slightly below 0
             integral += rule.weights[q] * p * math.log(p / share)
     return integral

@@ -82,9 +82,8 @@ def independent_groups(matrix: Matrix) -> IndependentGroups:
     """The curve of groups: thresholds are the matrix's own entries, in rising order; edges at the threshold stay."""
     thresholds = np.unique(matrix[matrix > 0])
     factors = (matrix.max(axis=0, initial=0.0)[None, :] >= thresholds[:, None]).sum(axis=1)
-    # A group ends, going up, where its strongest tree loses its last edge; it begins where a weaker edge had joined
-    # two. So groups(t) = factors(t) - joins(t), with one join for each edge of the largest spanning tree between
-    # factors.
+    # Each factor that has a latent at threshold t begins as a group of its own, and each edge at or above t of the
+    # largest spanning tree between factors makes one group of two: groups(t) = factors(t) - joins(t).
     joins = (np.array([level for level, _, _ in merges(matrix)])[None, :] >= thresholds[:, None]).sum(axis=1)
     return IndependentGroups(thresholds, factors, factors - joins)
 

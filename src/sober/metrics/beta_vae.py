@@ -9,23 +9,26 @@ from __future__ import annotations
 import numpy as np
 
 from sober.estimators.linear import multinomial
-from sober.metrics.discrete import discretised
-from sober.metrics.interventions import differences, draw_pairs, shortages
-from sober.metrics.metric import Meaning, Measured, Metric
+from sober.metrics.discrete import discretised, has_continuous
+from sober.metrics.interventions import differences, draw_pairs, fewer_than, sharing
+from sober.metrics.metric import Meaning, Measured, Metric, Traits
 from sober.metrics.rows import TEST, TRAIN
+from sober.shared import Shared
 from sober.types import Codes
 
-LARGEST = 1e6  # features beyond it are scaled down to it: the penalty is nothing there, and rounding is not
+LARGEST = 1e6  # larger features are scaled down to it: the penalty hardly counts there, and rounding errors would
 
 
-def measure(codes: Codes, *, seed: int, train: int, test: int, batch: int) -> Measured:
-    classes = discretised(codes)
-    drawn, mates = draw_pairs(classes, train + test, batch, np.random.default_rng([seed, 1]))
+def measure(codes: Codes, shared: Shared, *, seed: int, train: int, test: int, batch: int) -> Measured:
+    classes = shared(discretised, codes)
+    groups = shared(sharing, classes)
+    drawn, mates = draw_pairs(classes, groups, train + test, batch, np.random.default_rng([seed, 1]))
     features = differences(codes.mean, drawn.rows, mates)
     features /= np.maximum(features.max(axis=0) / LARGEST, 1.0)
     learned = multinomial(features[:train], drawn.factor[:train])
     right = learned.predict(features[train:]) == drawn.factor[train:]
-    flags = shortages(codes, 2) + ["one_factor"] * (len(codes.about) == 1) + ["collapsed"] * (not features.any())
+    flags = ["singletons"] * fewer_than(2, groups) + ["binned_factor"] * has_continuous(codes)
+    flags += ["one_factor"] * (len(codes.about) == 1) + ["collapsed"] * (not features.any())
     shares = np.array([right[drawn.factor[train:] == k].mean() if k in drawn.factor[train:] else 0.0
                        for k in range(len(codes.about))])  # fmt: skip
     return Measured({"beta_vae": float(right.mean())}, tuple(flags), {"beta_vae_per_factor": shares})
@@ -35,7 +38,19 @@ beta_vae = Metric(
     name="beta_vae",
     summary="can a linear classifier tell which factor was held fixed?",
     reference="Higgins et al. (2017) beta-VAE, Learning Basic Visual Concepts with a Constrained Variational Framework",
-    scores={"beta_vae": Meaning("accuracy with which the fixed factor is named from differences; chance is 1/K")},
+    scores={
+        "beta_vae": Meaning(
+            "accuracy with which the fixed factor is named from differences; chance is 1/K",
+            traits=Traits(
+                perfect=0.02,
+                noise=lambda sizes: 1 / len(sizes),
+                noise_within=0.15,
+                changed_by=("rescaled latents", "dead latent"),  # features of a penalised classifier
+            ),
+        )
+    },
     measure=measure,
     settings={"train": TRAIN, "test": TEST, "batch": 64},
+    quick={"train": 200, "test": 100, "batch": 16},
+    seconds=0.07,
 )

@@ -5,21 +5,19 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-from sober.metrics.metric import remembered
 from sober.metrics.rows import sample
 from sober.types import Codes
 
 LEAST = 1e-12  # eigenvalues of a correlation matrix below this are taken as this
 
 
-@remembered
-def covariances(codes: Codes, samples: int, seed: int) -> dict[str, Float[np.ndarray, "D D"]]:
+def covariances(codes: Codes, samples: int | None = None, seed: int = 0) -> dict[str, Float[np.ndarray, "D D"]]:
     """Of the `means`; and where there are log-variances of `samples`, whose noise adds its mean variance to the
-    diagonal.
+    diagonal. Of so many rows, or of all.
 
     That is the covariance that samples have on average, so none need be drawn.
     """
-    drawn = sample(codes, samples, seed)
+    drawn = codes if samples is None else sample(codes, samples, seed)
     mean = np.asarray(drawn.mean, float)
     mean = mean - mean.mean(axis=0)
     mean[:, np.ptp(drawn.mean, axis=0) == 0] = 0.0

@@ -15,19 +15,32 @@ strength is chosen likewise.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from sober.errors import RequestError, listed
+from sober.estimators.predictors import PREDICTORS, Rows, nearest, points
 from sober.metrics.aggregate import completeness_columns, disentanglement_rows, shares
-from sober.metrics.metric import Meaning, Measured, Metric, remembered
-from sober.metrics.predictors import PREDICTORS, Fit, evaluate
+from sober.metrics.metric import Meaning, Measured, Metric, Traits
 from sober.metrics.rows import TEST, TRAIN, split
+from sober.shared import Shared
 from sober.types import Codes
 
 
-def measure(codes: Codes, *, seed: int, train: int, test: int, trees: str, weighted: bool) -> Measured:
-    fit = importance(codes, train=train, test=test, trees=trees, seed=seed)
+class Fit(NamedTuple):
+    """How important each latent was to the prediction of each factor, and how good the predictions are."""
+
+    importances: Float[np.ndarray, "D K"]
+    right: Float[np.ndarray, " K"]  # accuracy on test rows; R² for a continuous factor
+    nrmse: Float[np.ndarray, " K"]
+    rare: bool  # whether some class is in one part of the rows only
+
+
+def measure(codes: Codes, shared: Shared, *, seed: int, train: int, test: int, trees: str, weighted: bool) -> Measured:
+    learn, check = shared(split, codes, train, test, seed)
+    fit = shared(importance, learn, check, trees, seed)
     matrix = fit.importances
     rows, columns = disentanglement_rows(matrix), completeness_columns(matrix)
     of_latents, of_factors = shares(matrix.sum(axis=1)), shares(matrix.sum(axis=0))
@@ -56,13 +69,23 @@ def measure(codes: Codes, *, seed: int, train: int, test: int, trees: str, weigh
     return Measured({name: float(value) for name, value in values.items()}, tuple(flags), parts)
 
 
-@remembered
-def importance(codes: Codes, *, train: int = TRAIN, test: int = TEST, trees: str = "boosted", seed: int = 0) -> Fit:
-    """The importance of each latent to the prediction of each factor, and how good the predictions are."""
+def importance(learn: Codes, check: Codes, trees: str, seed: int) -> Fit:
+    """A model of each factor, learned from some rows and tested on others."""
     if trees not in PREDICTORS:
         raise RequestError(f"dci: trees must be one of {listed(PREDICTORS)}, not {trees!r}")
-    learn, check = split(codes, train, test, seed)
-    return evaluate(PREDICTORS[trees](learn, check, seed), learn, check)
+    fitted = PREDICTORS[trees](Rows(learn.mean, learn.factors, learn.about), check.mean, seed)
+    right, nrmse, rare = np.empty(len(learn.about)), np.empty(len(learn.about)), False
+    for k, factor in enumerate(learn.about):
+        truth = points(factor, check.factors[:, k])
+        centre = points(factor, learn.factors[:, k]).mean(axis=0)
+        error, spread = np.sum((fitted.predicted[k] - truth) ** 2), np.sum((centre - truth) ** 2)
+        nrmse[k] = np.sqrt(error / spread) if spread > 0 else float(error > 0)
+        if factor.kind == "continuous":
+            right[k] = max(0.0, 1.0 - nrmse[k] ** 2)
+        else:
+            right[k] = np.mean(nearest(factor, fitted.predicted[k]) == check.factors[:, k])
+            rare |= set(learn.factors[:, k]) != set(check.factors[:, k])
+    return Fit(fitted.importances, right, nrmse, rare)
 
 
 dci = Metric(
@@ -70,12 +93,30 @@ dci = Metric(
     summary="does each latent serve one factor, each factor need one latent, and do latents tell it all?",
     reference="Eastwood & Williams (2018) A Framework for the Quantitative Evaluation of Disentangled Representations",
     scores={
-        "dci_disentanglement": Meaning("1 - entropy over factors of each latent's importance, weighted"),
-        "dci_completeness": Meaning("1 - entropy over latents of each factor's importance"),
-        "dci_informativeness": Meaning("accuracy with which factors are predicted from the whole code"),
-        "dci_nrmse": Meaning("root mean square error of that, over that of the mean", 0, math.inf, "lower"),
+        "dci_disentanglement": Meaning(
+            "1 - entropy over factors of each latent's importance, weighted",
+            traits=Traits(perfect=0.02, noise_within=0.1),
+        ),
+        "dci_completeness": Meaning(
+            "1 - entropy over latents of each factor's importance",
+            traits=Traits(perfect=0.02, noise_within=0.1, changed_by=("dead latent",)),  # in units of log D
+        ),
+        "dci_informativeness": Meaning(
+            "accuracy with which factors are predicted from the whole code",
+            traits=Traits(perfect=0.02, noise=lambda sizes: float(np.mean([1 / size for size in sizes]))),
+        ),
+        "dci_nrmse": Meaning(
+            "root mean square error of that, over that of the mean",
+            0,
+            math.inf,
+            "lower",
+            without_factors=1.0,  # that of predicting the mean
+            # A guess that varies as much as the truth, and independently of it, is off by √2 standard deviations.
+            traits=Traits(perfect=0.02, noise=lambda sizes: math.sqrt(2), noise_within=0.2),
+        ),
     },
     measure=measure,
     settings={"train": TRAIN, "test": TEST, "trees": "boosted", "weighted": True},
     presets={"paper": {"trees": "forest", "weighted": False}, "lasso": {"trees": "lasso", "weighted": False}},
+    seconds=3.0,
 )

@@ -7,11 +7,9 @@ import dataclasses
 import numpy as np
 
 from sober.estimators.discrete import BINS, binned, classes
-from sober.metrics.metric import remembered
 from sober.types import Codes, Factor, Kind
 
 
-@remembered
 def discretised(codes: Codes, bins: int = BINS) -> Codes:
     """Codes whose factors are classes 0 to C - 1, all present; a continuous factor is cut into bins of equal width."""
     out, about = np.empty(codes.factors.shape, np.int64, order="F"), []

@@ -16,15 +16,18 @@ from sober.errors import RequestError
 from sober.estimators.linear import auc, multinomial, one_vs_rest, softmax
 from sober.estimators.scaling import standardised
 from sober.metrics.discrete import discretised, has_continuous
-from sober.metrics.metric import Meaning, Measured, Metric
+from sober.metrics.metric import Meaning, Measured, Metric, Traits
 from sober.metrics.rows import TEST, TRAIN, split
+from sober.shared import Shared
 from sober.types import Codes
 
 
-def measure(codes: Codes, *, seed: int, train: int, test: int, classifier: str, rescaled: bool) -> Measured:
+def measure(
+    codes: Codes, shared: Shared, *, seed: int, train: int, test: int, classifier: str, rescaled: bool
+) -> Measured:
     if classifier not in ("one_vs_rest", "multinomial"):
         raise RequestError(f"explicitness: classifier must be 'one_vs_rest' or 'multinomial', not {classifier!r}")
-    learn, check = split(discretised(codes), train, test, seed)
+    learn, check = shared(split, shared(discretised, codes), train, test, seed)
     x, x_test = standardised(learn.mean, check.mean)
     areas = [
         class_areas(x, learn.factors[:, k], x_test, check.factors[:, k], factor.size, classifier)
@@ -34,7 +37,7 @@ def measure(codes: Codes, *, seed: int, train: int, test: int, classifier: str, 
     per_factor = np.array([area.mean() if len(area) else 0.5 for area in known])  # unknown counts as chance
     if rescaled:
         per_factor = 2 * per_factor - 1
-    value = max(0.0, float(per_factor.mean()))  # by chance, noise may do worse than chance
+    value = max(0.0, float(per_factor.mean()))  # an area below 0.5, rescaled, would be negative
     flags = ["rare_class"] * any(len(few) < len(all_) for few, all_ in zip(known, areas, strict=True))
     flags += ["binned_factor"] * has_continuous(codes)
     flags += ["collapsed"] * (not np.ptp(learn.mean, axis=0).any())
@@ -63,8 +66,14 @@ explicitness = Metric(
     name="explicitness",
     summary="can a linear classifier read each factor from the whole code?",
     reference="Ridgeway & Mozer (2018) Learning Deep Disentangled Embeddings With the F-Statistic Loss",
-    scores={"explicitness": Meaning("area under the ROC curve of logistic regressions; 0.5 is chance")},
+    scores={
+        "explicitness": Meaning(
+            "area under the ROC curve of logistic regressions; 0.5 is chance",
+            traits=Traits(ideal="value", noise=lambda sizes: 0.5),
+        )
+    },
     measure=measure,
     settings={"train": TRAIN, "test": TEST, "classifier": "one_vs_rest", "rescaled": False},
     presets={"paper": {"rescaled": True}},
+    seconds=0.3,
 )

@@ -11,8 +11,6 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from sober.metrics.discrete import discretised, has_continuous
-from sober.metrics.metric import remembered
 from sober.metrics.rows import Groups
 from sober.types import Codes
 
@@ -26,9 +24,8 @@ class Drawn(NamedTuple):
     rows: Int[np.ndarray, "P B"]
 
 
-@remembered
-def groups(codes: Codes) -> tuple[Groups, ...]:
-    """Rows that share a value, for each factor."""
+def sharing(codes: Codes) -> tuple[Groups, ...]:
+    """Rows that share a value, for each factor; factors are classes."""
     return tuple(Groups.of(column) for column in codes.factors.T)
 
 
@@ -37,24 +34,26 @@ def draw_factors(codes: Codes, points: int, rng: np.random.Generator) -> Int[np.
     return rng.integers(len(codes.about), size=points)
 
 
-def draw_fixed(codes: Codes, points: int, batch: int, rng: np.random.Generator) -> Drawn:
+def draw_fixed(codes: Codes, groups: tuple[Groups, ...], points: int, batch: int, rng: np.random.Generator) -> Drawn:
     """Batches of rows that share the value of one factor, a value being as likely as it is among the rows."""
     factor = draw_factors(codes, points, rng)
     start = rng.integers(len(codes.mean), size=points)
     rows = np.empty((points, batch), np.int64)
-    for k, group in enumerate(groups(codes)):
+    for k, group in enumerate(groups):
         at = np.flatnonzero(factor == k)
         label = codes.factors[start[at], k]
         rows[at] = group.draw(np.broadcast_to(label[:, None], (len(at), batch)), rng.random((len(at), batch)))
     return Drawn(factor, rows)
 
 
-def draw_pairs(codes: Codes, points: int, batch: int, rng: np.random.Generator) -> tuple[Drawn, Int[np.ndarray, "P B"]]:
+def draw_pairs(
+    codes: Codes, groups: tuple[Groups, ...], points: int, batch: int, rng: np.random.Generator
+) -> tuple[Drawn, Int[np.ndarray, "P B"]]:
     """Batches of rows, and for each row another that shares the value of the point's factor."""
     factor = draw_factors(codes, points, rng)
     first = rng.integers(len(codes.mean), size=(points, batch))
     second = np.empty_like(first)
-    for k, group in enumerate(groups(codes)):
+    for k, group in enumerate(groups):
         at = np.flatnonzero(factor == k)
         second[at] = group.draw(codes.factors[first[at], k], rng.random((len(at), batch)))
     return Drawn(factor, first), second
@@ -87,7 +86,6 @@ def _chunks(rows: Int[np.ndarray, "P B"]) -> list[slice]:
     return [slice(at, at + points) for at in range(0, len(rows), points)]
 
 
-def shortages(codes: Codes, batch: int) -> list[str]:
-    """Flags that say where rows with a shared value are too few: for pairs (batch 2), or for a whole batch."""
-    short = any(bool((group.size < batch).any()) for group in groups(discretised(codes)))
-    return [("singletons" if batch == 2 else "few_rows")] * short + ["binned_factor"] * has_continuous(codes)
+def fewer_than(rows: int, groups: tuple[Groups, ...]) -> bool:
+    """Whether some value of a factor is shared by fewer rows."""
+    return any(bool((group.size < rows).any()) for group in groups)

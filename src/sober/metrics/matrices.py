@@ -6,37 +6,21 @@ import numpy as np
 from jaxtyping import Float
 
 from sober.estimators.discrete import BINS, binned, information
-from sober.estimators.linear import svm_accuracy
 from sober.estimators.scaling import standardised
-from sober.metrics.discrete import discretised
-from sober.metrics.metric import remembered
-from sober.metrics.rows import TEST, TRAIN, sample, split
+from sober.estimators.svm import svm_accuracy
 from sober.types import Codes
 
 
-@remembered
-def mutual_information(
-    codes: Codes, *, samples: int = TRAIN, bins: int = BINS, seed: int = 0
-) -> Float[np.ndarray, "D K"]:
-    """I(latent; factor) in nats, latents cut into bins of equal width."""
-    drawn = sample(discretised(codes, bins), samples, seed)
-    return information(binned(drawn.mean, bins), drawn.factors)
+def mutual_information(codes: Codes, bins: int = BINS) -> Float[np.ndarray, "D K"]:
+    """I(latent; factor) in nats, latents cut into bins of equal width; factors are classes."""
+    return information(binned(codes.mean, bins), codes.factors)
 
 
-@remembered
-def predictability(
-    codes: Codes, *, train: int = TRAIN, test: int = TEST, strength: float = 0.01, seed: int = 0
-) -> Float[np.ndarray, "D K"]:
-    """How well one latent alone predicts a factor (Kumar et al. 2018).
+def predictability(learn: Codes, check: Codes, strength: float = 0.01) -> Float[np.ndarray, "D K"]:
+    """How well one latent alone predicts a factor (Kumar et al. 2018), learned from some rows and tested on others.
 
     For a discrete factor the test accuracy of a linear support vector machine; for a continuous one the R² of a line.
     """
-    learn, check = split(codes, train, test, seed)
-    return predictability_between(learn, check, strength=strength)
-
-
-def predictability_between(learn: Codes, check: Codes, *, strength: float = 0.01) -> Float[np.ndarray, "D K"]:
-    """`predictability`, with given training and test rows."""
     out = np.empty((learn.mean.shape[1], len(learn.about)))
     number = np.array([factor.kind == "continuous" for factor in learn.about], bool)
     if number.any():
@@ -47,10 +31,9 @@ def predictability_between(learn: Codes, check: Codes, *, strength: float = 0.01
     return out
 
 
-def shortcomings(codes: Codes, train: int, test: int, seed: int) -> list[str]:
+def shortcomings(learn: Codes, check: Codes) -> list[str]:
     """Flags about the rows that a model learns from and is tested on: classes in one part only, constant codes."""
-    learn, check = split(codes, train, test, seed)
-    discrete = [k for k, factor in enumerate(codes.about) if factor.kind != "continuous"]
+    discrete = [k for k, factor in enumerate(learn.about) if factor.kind != "continuous"]
     counts = [[np.bincount(rows.factors[:, k].astype(int)) > 0 for k in discrete] for rows in (learn, check)]
     rare = any(not np.array_equal(a, b) for a, b in zip(*counts, strict=True))
     return ["rare_class"] * rare + ["collapsed"] * (not np.ptp(learn.mean, axis=0).any())

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-import inspect
 import math
-from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple, ParamSpec, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from sober.errors import RequestError, listed
+from sober.shared import Shared
 from sober.types import Codes, Setting
 
 # Nothing is silent: what happened when the input was not what the formula has in mind, and what was done about it.
@@ -24,7 +23,7 @@ FLAGS: dict[str, str] = {
     "few_rows": "fewer rows share a factor's value than the metric draws; some were drawn more than once",
     "held_out": "some combinations of factors were left out of the pictures that were encoded",
     "missing_labels": "rows in which the value of a factor is not known were left out",
-    "no_factor": "there is no factor that varies, so there is nothing to find: the score is its worst value",
+    "no_factor": "no factor varies, so there is nothing to find: the score is its worst value (1 for an nrmse)",
     "means_only": "no log-variances were given, so latents were taken at their means, cut into bins",
     "not_finite": "some codes were not finite",
     "one_factor": "with a single factor that varies the question has only one answer",
@@ -44,6 +43,22 @@ class Measured(NamedTuple):
     parts: Mapping[str, np.ndarray] = {}
 
 
+Change = Literal[
+    "permuted latents", "flipped signs", "permuted rows", "relabelled factors", "rescaled latents", "dead latent"
+]
+
+
+class Traits(NamedTuple):
+    """What is known of a score, and `tests/test_every_metric.py` checks. The defaults are the strictest."""
+
+    perfect: float | None = 1e-6  # how near to its best perfect codes come; None where no code reaches the best
+    ideal: Literal["factor", "value"] = "factor"  # what a latent of perfect codes holds: a factor, or one value of it
+    # What codes that know nothing get, from the number of values of each factor; None where that can be anything.
+    noise: Callable[[Sequence[int]], float] | None = lambda sizes: 0.0
+    noise_within: float = 0.06  # how near to that they come, in 2,000 rows
+    changed_by: tuple[Change, ...] = ()  # changes of codes and factors that it may notice
+
+
 class Meaning(NamedTuple):
     """How to read one score: from `low` to `high`, and which end is the good one."""
 
@@ -51,6 +66,11 @@ class Meaning(NamedTuple):
     low: float = 0.0
     high: float = 1.0
     better: Literal["higher", "lower", "neither"] = "higher"
+    matrix: str = ""  # of a unified score: the metric whose matrix it is made of ...
+    rule: str = ""  # ... and the score whose rule makes a number of it
+    samples_of: str = ""  # of a score of samples: the same score of means
+    without_factors: float | None = None  # what it is where no factor varies, if not its worst
+    traits: Traits = Traits()
 
     @property
     def best(self) -> float:
@@ -67,7 +87,10 @@ class Meaning(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Metric:
-    """A metric by name: `measure(codes, seed=0, **settings)`, its scores, its settings under each preset, its paper."""
+    """A metric by name: `measure(codes, shared, seed=0, **settings)`, its scores, settings under each preset, paper.
+
+    `shared` is what metrics of one call compute once: `shared(sample, codes, 10_000, seed)` gives each the same rows.
+    """
 
     name: str
     summary: str
@@ -76,7 +99,11 @@ class Metric:
     measure: Callable[..., Measured]
     settings: Mapping[str, Setting]  # of the preset `study`, which every metric has
     presets: Mapping[str, Mapping[str, Setting]] = dataclasses.field(default_factory=dict)  # what others change
+    quick: Mapping[str, Setting] = dataclasses.field(default_factory=dict)  # changes that make it fast, for tests
+    group: str = ""  # a name that asks for several metrics at once
+    seconds: float = 1.0  # of one call on two cores, for 20,000 rows of 10 latents and 5 factors; a guess if not given
     sampled: bool = True  # whether rows are drawn, so that another seed gives another number
+    exact: bool = False  # whether the seed has no say where there are no more rows than it draws
     supervised: bool = True  # whether it needs factors
     default: bool = True  # whether it is in the battery that `score` runs when not told which
 
@@ -88,54 +115,46 @@ class Metric:
         return {**self.settings, **self.presets.get(preset, {}), **changes}
 
     def __call__(
-        self, codes: Codes, changes: Mapping[str, Setting] | None = None, *, preset: str = "study", seed: int = 0
+        self,
+        codes: Codes,
+        changes: Mapping[str, Setting] | None = None,
+        *,
+        preset: str = "study",
+        seed: int = 0,
+        shared: Shared | None = None,
     ) -> Measured:
-        """Measures codes. A finite number for every score, always: what could not be measured is flagged."""
+        """Measures codes. A finite number for every score, always: what could not be measured is flagged.
+
+        `shared` is that of the other metrics of these codes, so that what several need is computed once.
+        """
         settings = self.configured(preset, changes or {})
+        shared = Shared() if shared is None else shared
         flags = set(codes.flags)
         if self.supervised:
-            varied = varying(codes)
+            varied = shared(varying, codes)
             flags |= {"constant_factor"} if len(varied.about) < len(codes.about) else set()
             if not varied.about:
-                worst = {name: meaning.worst for name, meaning in self.scores.items()}
-                return Measured(worst, tuple(sorted({*flags, "no_factor"})))
+                return Measured(self._without_factors(), tuple(sorted({*flags, "no_factor"})))
             codes = varied
-        found = self.measure(codes, seed=seed, **settings)
+        found = self.measure(codes, shared, seed=seed, **settings)
+        self._check(found)
+        return found._replace(flags=tuple(sorted(flags | set(found.flags))))
+
+    def _without_factors(self) -> dict[str, float]:
+        return {
+            name: about.worst if about.without_factors is None else about.without_factors
+            for name, about in self.scores.items()
+        }
+
+    def _check(self, found: Measured) -> None:
         for name, value in found.values.items():
             if not math.isfinite(value):
                 raise ArithmeticError(f"{name} came out as {value}, which is a fault in Sober: please report it")
         unknown = set(found.flags) - set(FLAGS)
         if unknown:
             raise KeyError(f"{self.name} used flags that are not in FLAGS: {sorted(unknown)}")
-        return found._replace(flags=tuple(sorted(flags | set(found.flags))))
 
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def remembered(function: Callable[P, R]) -> Callable[P, R]:
-    """Computes function(codes, ...) once for each Codes and settings, for as long as the Codes live.
-
-    Metrics stay plain functions of codes, and those that look at the same sample or matrix share it.
-    """
-    signature = inspect.signature(function)
-
-    @functools.wraps(function)
-    def remembering(*args: P.args, **kwargs: P.kwargs) -> R:
-        bound = signature.bind(*args, **kwargs)
-        bound.apply_defaults()  # so that a default and the same value said aloud are one request
-        codes, *rest = bound.arguments.values()
-        results = vars(codes).setdefault("_remembered", {})  # beside the fields of the frozen Codes, and goes with it
-        request = (function, *rest)
-        if request not in results:
-            results[request] = function(*args, **kwargs)
-        return results[request]
-
-    return remembering
-
-
-@remembered
 def varying(codes: Codes) -> Codes:
     """Codes with those factors that have more than one value among its rows."""
     keep = [k for k in range(len(codes.about)) if len(codes.mean) and np.ptp(codes.factors[:, k]) > 0]

@@ -1,5 +1,8 @@
 """Metrics, by name. To add one: one file here, one line below, one test."""
 
+from __future__ import annotations
+
+from sober.errors import UnknownError, listed
 from sober.metrics.active_latents import active_latents
 from sober.metrics.beta_vae import beta_vae
 from sober.metrics.dci import dci
@@ -32,3 +35,28 @@ METRICS: dict[str, Metric] = {
     "gbt": gbt,
     "svm": svm,
 }
+
+
+def find_metric(name: str) -> Metric:
+    """The metric of this name."""
+    if name not in METRICS:
+        raise UnknownError(f"there is no metric {name!r}: there are {listed(METRICS)}")
+    return METRICS[name]
+
+
+def home_of(score: str) -> Metric:
+    """The metric that a score belongs to."""
+    for metric in METRICS.values():
+        if score in metric.scores:
+            return metric
+    scores = [name for metric in METRICS.values() for name in metric.scores]
+    raise UnknownError(f"there is no score {score!r}: there are {listed(scores)}")
+
+
+def metric_groups() -> dict[str, list[Metric]]:
+    """Metrics by the name that asks for several at once."""
+    groups: dict[str, list[Metric]] = {}
+    for metric in METRICS.values():
+        if metric.group:
+            groups.setdefault(metric.group, []).append(metric)
+    return groups

@@ -14,7 +14,6 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from sober.errors import RequestError
-from sober.metrics.metric import remembered
 from sober.types import Codes
 
 TRAIN, TEST = 10_000, 5_000  # rows that the Sober Look study draws
@@ -28,7 +27,6 @@ def shuffled(rows: int, seed: int) -> Int[np.ndarray, " N"]:
     return order
 
 
-@remembered
 def sample(codes: Codes, rows: int, seed: int) -> Codes:
     """So many rows without replacement; all of them, as they come, where there are no more."""
     if len(codes.mean) <= rows:
@@ -36,7 +34,6 @@ def sample(codes: Codes, rows: int, seed: int) -> Codes:
     return take(codes, shuffled(len(codes.mean), seed)[:rows])
 
 
-@remembered
 def split(codes: Codes, train: int, test: int, seed: int) -> tuple[Codes, Codes]:
     """Training and test rows, without replacement. Fewer rows than both together are shared out in proportion."""
     total = len(codes.mean)

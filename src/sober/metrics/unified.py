@@ -15,7 +15,7 @@ The parts hold the independent-groups curve and the thresholds at which factors 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Float
@@ -33,33 +33,38 @@ from sober.metrics.aggregate import (
 from sober.metrics.dci import importance
 from sober.metrics.discrete import discretised, has_continuous
 from sober.metrics.matrices import mutual_information, predictability, shortcomings
-from sober.metrics.metric import Meaning, Measured, Metric
-from sober.metrics.rows import TEST, TRAIN, sample
-from sober.types import Codes, Setting
+from sober.metrics.metric import Change, Meaning, Measured, Metric, Traits
+from sober.metrics.rows import TEST, TRAIN, sample, split
+from sober.shared import Shared
+from sober.types import Codes
 
 
-def measure_mi(codes: Codes, *, seed: int, samples: int, bins: int) -> Measured:
-    matrix = mutual_information(codes, samples=samples, bins=bins, seed=seed)
-    flags = ("binned_factor",) if has_continuous(codes) else ()
-    return aggregated("mi", matrix, _entropies(codes, samples, seed), flags)
+def measure_mi(codes: Codes, shared: Shared, *, seed: int, samples: int, bins: int) -> Measured:
+    drawn = shared(sample, shared(discretised, codes, bins), samples, seed)
+    matrix = shared(mutual_information, drawn, bins)
+    return aggregated("mi", matrix, _entropies(codes, shared, samples, seed), _binned(codes))
 
 
-def measure_gbt(codes: Codes, *, seed: int, train: int, test: int, trees: str) -> Measured:
-    matrix = importance(codes, train=train, test=test, trees=trees, seed=seed).importances
-    return aggregated("gbt", matrix, _entropies(codes, train, seed), _fitted_flags(codes, train, test, seed))
+def measure_gbt(codes: Codes, shared: Shared, *, seed: int, train: int, test: int, trees: str) -> Measured:
+    learn, check = shared(split, codes, train, test, seed)
+    matrix = shared(importance, learn, check, trees, seed).importances
+    flags = shortcomings(learn, check) + _binned(codes)
+    return aggregated("gbt", matrix, _entropies(codes, shared, train, seed), flags)
 
 
-def measure_svm(codes: Codes, *, seed: int, train: int, test: int, strength: float) -> Measured:
-    matrix = predictability(codes, train=train, test=test, strength=strength, seed=seed)
-    return aggregated("svm", matrix, _entropies(codes, train, seed), _fitted_flags(codes, train, test, seed))
+def measure_svm(codes: Codes, shared: Shared, *, seed: int, train: int, test: int, strength: float) -> Measured:
+    learn, check = shared(split, codes, train, test, seed)
+    matrix = shared(predictability, learn, check, strength)
+    flags = shortcomings(learn, check) + _binned(codes)
+    return aggregated("svm", matrix, _entropies(codes, shared, train, seed), flags)
 
 
-def _fitted_flags(codes: Codes, train: int, test: int, seed: int) -> tuple[str, ...]:
-    return (*shortcomings(codes, train, test, seed), *(["binned_factor"] if has_continuous(codes) else []))
+def _binned(codes: Codes) -> list[str]:
+    return ["binned_factor"] * has_continuous(codes)
 
 
 def aggregated(
-    name: str, matrix: Float[np.ndarray, "D K"], uncertainty: Float[np.ndarray, " K"], flags: tuple[str, ...] = ()
+    name: str, matrix: Float[np.ndarray, "D K"], uncertainty: Float[np.ndarray, " K"], flags: list[str]
 ) -> Measured:
     """One matrix under every rule."""
     varies = uncertainty > 0
@@ -85,35 +90,102 @@ def aggregated(
     return Measured({f"{name}/{rule}": float(v) for rule, v in values.items()}, (*flags, *degenerate), parts)
 
 
-def _entropies(codes: Codes, rows: int, seed: int) -> Float[np.ndarray, " K"]:
-    return entropy(sample(discretised(codes), rows, seed).factors)
+def _entropies(codes: Codes, shared: Shared, rows: int, seed: int) -> Float[np.ndarray, " K"]:
+    return entropy(shared(sample, shared(discretised, codes), rows, seed).factors)
 
 
-def _unified(
-    name: str,
-    matrix: str,
-    measure: Callable[..., Measured],
-    settings: dict[str, Setting],
-    highest: tuple[float, float],
-) -> Metric:
-    return Metric(
-        name=name,
-        summary=f"{matrix}, under each rule",
-        reference="Locatello et al. (2020) A Sober Look at the Unsupervised Learning of Disentangled Representations",
-        scores={
-            f"{name}/mig": Meaning(f"{matrix}: gap of the two largest, over the entropy", 0, highest[0]),
-            f"{name}/sap": Meaning(f"{matrix}: gap of the two largest", 0, highest[1]),
-            f"{name}/modularity": Meaning(f"{matrix}: 1 - what latents have to do with other factors"),
-            f"{name}/dci_disentanglement": Meaning(f"{matrix}: 1 - entropy over factors, weighted"),
-            f"{name}/dci_completeness": Meaning(f"{matrix}: 1 - entropy over latents, weighted"),
+RULES = {
+    "mig": "gap of the two largest, over the entropy",
+    "sap": "gap of the two largest",
+    "modularity": "1 - what latents have to do with other factors",
+    "dci_disentanglement": "1 - entropy over factors, weighted",
+    "dci_completeness": "1 - entropy over latents, weighted",
+}
+
+
+def _scores(name: str, matrix: str, traits: Mapping[str, Traits], unbounded: str) -> dict[str, Meaning]:
+    """One matrix under each rule, one of which is `unbounded`: a gap in nats, or a share over an entropy."""
+    return {
+        f"{name}/{rule}": Meaning(
+            f"{matrix}: {summary}",
+            high=math.inf if rule == unbounded else 1.0,
+            matrix=name,
+            rule=rule,
+            traits=traits[rule],
+        )
+        for rule, summary in RULES.items()
+    }
+
+
+REFERENCE = "Locatello et al. (2020) A Sober Look at the Unsupervised Learning of Disentangled Representations"
+DEAD: tuple[Change, ...] = ("dead latent",)  # changes a mean over latents, and what is in units of the logarithm of D
+
+mi = Metric(
+    name="mi",
+    summary="mutual information, under each rule",
+    reference=REFERENCE,
+    scores=_scores(
+        "mi",
+        "mutual information",
+        {
+            "mig": Traits(),
+            "sap": Traits(perfect=None),  # the best is the entropy, whatever that is
+            "modularity": Traits(noise=None, changed_by=DEAD),
+            "dci_disentanglement": Traits(noise=None),  # shares of what chance leaves have any shape
+            "dci_completeness": Traits(noise=None, changed_by=DEAD),
         },
-        measure=measure,
-        settings=settings,
-    )
-
-
-mi = _unified("mi", "mutual information", measure_mi, {"samples": TRAIN, "bins": BINS}, (1.0, math.inf))
-gbt = _unified(
-    "gbt", "tree importance", measure_gbt, {"train": TRAIN, "test": TEST, "trees": "boosted"}, (math.inf, 1.0)
+        unbounded="sap",
+    ),
+    measure=measure_mi,
+    settings={"samples": TRAIN, "bins": BINS},
+    group="unified",
+    seconds=0.01,
+    exact=True,
 )
-svm = _unified("svm", "predictability", measure_svm, {"train": TRAIN, "test": TEST, "strength": 0.01}, (math.inf, 1.0))
+
+gbt = Metric(
+    name="gbt",
+    summary="tree importance, under each rule",
+    reference=REFERENCE,
+    scores=_scores(
+        "gbt",
+        "tree importance",
+        {
+            "mig": Traits(perfect=None),  # a share over an entropy: the best depends on the number of classes
+            "sap": Traits(perfect=0.02),
+            "modularity": Traits(perfect=0.02, noise=None, changed_by=DEAD),
+            "dci_disentanglement": Traits(perfect=0.02, noise_within=0.1),
+            "dci_completeness": Traits(perfect=0.02, noise_within=0.1, changed_by=DEAD),
+        },
+        unbounded="mig",
+    ),
+    measure=measure_gbt,
+    settings={"train": TRAIN, "test": TEST, "trees": "boosted"},
+    group="unified",
+    seconds=3.0,
+)
+
+# Even a latent that says nothing is right as often as the commonest class; and the fit is penalised.
+PREDICTED = Traits(perfect=None, changed_by=("rescaled latents", "dead latent"))
+
+svm = Metric(
+    name="svm",
+    summary="predictability, under each rule",
+    reference=REFERENCE,
+    scores=_scores(
+        "svm",
+        "predictability",
+        {
+            "mig": PREDICTED,
+            "sap": PREDICTED,
+            "modularity": PREDICTED._replace(noise=None),
+            "dci_disentanglement": PREDICTED._replace(noise_within=0.1),
+            "dci_completeness": PREDICTED._replace(noise_within=0.1),
+        },
+        unbounded="mig",
+    ),
+    measure=measure_svm,
+    settings={"train": TRAIN, "test": TEST, "strength": 0.01},
+    group="unified",
+    seconds=0.09,
+)

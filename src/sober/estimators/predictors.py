@@ -1,4 +1,4 @@
-"""Models that predict each factor from the whole code, and say how important each latent was: what DCI is made of."""
+"""Models that predict each factor from all columns of a table, and say how important each column was to them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,23 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 
+from sober.estimators.boosting import boosted
 from sober.estimators.scaling import standardised
-from sober.types import Codes, Factor
+from sober.types import Factor
 
 DEPTHS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20)  # of a random forest's trees
 STRENGTHS = tuple(float(alpha) for alpha in np.logspace(-5, 0, 21))  # of the lasso's penalty, on standardised numbers
 VALIDATION = 0.2  # of the training rows, to choose among these
+
+
+class Rows(NamedTuple):
+    """What is learned from: numbers, and for each row a value of each factor."""
+
+    x: Float[np.ndarray, "N D"]
+    factors: Num[np.ndarray, "N K"]
+    about: tuple[Factor, ...]
 
 
 class Fitted(NamedTuple):
@@ -21,15 +30,6 @@ class Fitted(NamedTuple):
 
     importances: Float[np.ndarray, "D K"]
     predicted: list[Float[np.ndarray, "n m"]]
-
-
-class Fit(NamedTuple):
-    """What DCI needs to know of a fitted model."""
-
-    importances: Float[np.ndarray, "D K"]
-    right: Float[np.ndarray, " K"]  # accuracy on test rows; R² for a continuous factor
-    nrmse: Float[np.ndarray, " K"]
-    rare: bool  # whether some class is in one part of the rows only
 
 
 def points(factor: Factor, column: np.ndarray) -> Float[np.ndarray, "N m"]:
@@ -53,62 +53,44 @@ def nearest(factor: Factor, predicted: Float[np.ndarray, "n m"]) -> Int[np.ndarr
     return np.argmax(predicted @ table.T, axis=1)  # all points have length 1
 
 
-def evaluate(fitted: Fitted, learn: Codes, check: Codes) -> Fit:
-    """How good the predictions are."""
-    right, nrmse, rare = np.empty(len(learn.about)), np.empty(len(learn.about)), False
-    for k, factor in enumerate(learn.about):
-        truth = points(factor, check.factors[:, k])
-        centre = points(factor, learn.factors[:, k]).mean(axis=0)
-        error, spread = np.sum((fitted.predicted[k] - truth) ** 2), np.sum((centre - truth) ** 2)
-        nrmse[k] = np.sqrt(error / spread) if spread > 0 else float(error > 0)
-        if factor.kind == "continuous":
-            right[k] = max(0.0, 1.0 - nrmse[k] ** 2)
-        else:
-            right[k] = np.mean(nearest(factor, fitted.predicted[k]) == check.factors[:, k])
-            rare |= set(learn.factors[:, k]) != set(check.factors[:, k])
-    return Fit(fitted.importances, right, nrmse, rare)
-
-
-def by_boosting(learn: Codes, check: Codes, seed: int) -> Fitted:
+def by_boosting(rows: Rows, test: Float[np.ndarray, "n D"], seed: int) -> Fitted:
     """Gradient boosted trees as in the Sober Look study, with histograms: the same trees some hundred times faster."""
-    from sober.estimators.boosting import boosted  # noqa: PLC0415 (numba takes half a second to import)
-
-    kinds = [np.float64 if factor.kind == "continuous" else np.int64 for factor in learn.about]
-    targets = [column.astype(kind) for column, kind in zip(learn.factors.T, kinds, strict=True)]
-    found = boosted(learn.mean, targets, check.mean, seed=seed)
-    predicted = [points(factor, each.test) for factor, each in zip(learn.about, found, strict=True)]
+    kinds = [np.float64 if factor.kind == "continuous" else np.int64 for factor in rows.about]
+    targets = [column.astype(kind) for column, kind in zip(rows.factors.T, kinds, strict=True)]
+    found = boosted(rows.x, targets, test, seed=seed)
+    predicted = [points(factor, each.test) for factor, each in zip(rows.about, found, strict=True)]
     return Fitted(np.stack([each.importances for each in found], axis=1), predicted)
 
 
-def by_sklearn(learn: Codes, check: Codes, seed: int) -> Fitted:
+def by_sklearn(rows: Rows, test: Float[np.ndarray, "n D"], seed: int) -> Fitted:
     """scikit-learn's gradient boosted trees with their defaults, as in the Sober Look study: the slow original."""
     from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor  # noqa: PLC0415
 
     columns, predicted = [], []
-    for k, factor in enumerate(learn.about):
-        target = learn.factors[:, k]
+    for k, factor in enumerate(rows.about):
+        target = rows.factors[:, k]
         if len(np.unique(target)) < 2:
-            columns.append(np.zeros(learn.mean.shape[1]))
-            predicted.append(points(factor, np.full(len(check.mean), target[0])))
+            columns.append(np.zeros(rows.x.shape[1]))
+            predicted.append(points(factor, np.full(len(test), target[0])))
             continue
         kind = GradientBoostingRegressor if factor.kind == "continuous" else GradientBoostingClassifier
-        model = kind(random_state=seed).fit(learn.mean, target)
+        model = kind(random_state=seed).fit(rows.x, target)
         columns.append(np.abs(model.feature_importances_))
-        predicted.append(points(factor, model.predict(check.mean)))
+        predicted.append(points(factor, model.predict(test)))
     return Fitted(np.stack(columns, axis=1), predicted)
 
 
-def by_forest(learn: Codes, check: Codes, seed: int) -> Fitted:
+def by_forest(rows: Rows, test: Float[np.ndarray, "n D"], seed: int) -> Fitted:
     """Random forests of ten regression trees, their depth chosen on validation rows (Eastwood & Williams 2018)."""
     from sklearn.ensemble import RandomForestRegressor  # noqa: PLC0415
 
     def model(depth: int) -> Any:
         return RandomForestRegressor(10, max_depth=depth, random_state=seed, n_jobs=-1)
 
-    return _chosen(learn, check, seed, DEPTHS, model, lambda fitted: fitted.feature_importances_)
+    return _chosen(rows, test, seed, DEPTHS, model, lambda fitted: fitted.feature_importances_)
 
 
-def by_lasso(learn: Codes, check: Codes, seed: int) -> Fitted:
+def by_lasso(rows: Rows, test: Float[np.ndarray, "n D"], seed: int) -> Fitted:
     """Linear models with an l1 penalty, its strength chosen on validation rows (Eastwood & Williams 2018): R = |W|."""
     from sklearn.linear_model import Lasso  # noqa: PLC0415
 
@@ -116,14 +98,12 @@ def by_lasso(learn: Codes, check: Codes, seed: int) -> Fitted:
         return Lasso(alpha=alpha, max_iter=10_000)
 
     strongest_first = STRENGTHS[::-1]
-    return _chosen(
-        learn, check, seed, strongest_first, model, lambda fitted: np.abs(np.atleast_2d(fitted.coef_)).sum(0)
-    )
+    return _chosen(rows, test, seed, strongest_first, model, lambda fitted: np.abs(np.atleast_2d(fitted.coef_)).sum(0))
 
 
 def _chosen(
-    learn: Codes,
-    check: Codes,
+    rows: Rows,
+    test: Float[np.ndarray, "n D"],
     seed: int,
     options: Sequence[Any],
     model: Callable[[Any], Any],
@@ -134,13 +114,13 @@ def _chosen(
     Codes and targets are standardised. Options go from simple to complex; the search ends where two in a row no longer
     help.
     """
-    x, x_check = standardised(learn.mean, check.mean)
+    x, x_test = standardised(rows.x, test)
     order = np.random.default_rng([seed, 3]).permutation(len(x))
     held = max(1, int(len(x) * VALIDATION))
     valid, rest = order[:held], order[held:] if len(x) > held else order
     columns, predicted = [], []
-    for k, factor in enumerate(learn.about):
-        target = points(factor, learn.factors[:, k])
+    for k, factor in enumerate(rows.about):
+        target = points(factor, rows.factors[:, k])
         middle, scale = target.mean(axis=0), float(np.sqrt(np.mean((target - target.mean(axis=0)) ** 2))) or 1.0
         y = (target - middle) / scale
         best, least, worse = options[0], np.inf, 0
@@ -152,7 +132,7 @@ def _chosen(
                 break
         fitted = model(best).fit(x, _flat(y))
         columns.append(importances(fitted))
-        predicted.append(_tall(fitted.predict(x_check)) * scale + middle)
+        predicted.append(_tall(fitted.predict(x_test)) * scale + middle)
     return Fitted(np.stack(columns, axis=1), predicted)
 
 
@@ -164,7 +144,7 @@ def _tall(y: np.ndarray) -> Float[np.ndarray, "N m"]:
     return y.reshape(len(y), -1)
 
 
-PREDICTORS: dict[str, Callable[[Codes, Codes, int], Fitted]] = {
+PREDICTORS: dict[str, Callable[[Rows, np.ndarray, int], Fitted]] = {
     "boosted": by_boosting,
     "sklearn": by_sklearn,
     "forest": by_forest,
