@@ -17,11 +17,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sober.errors import RequestError
+from sober.errors import FullDiskError, RequestError
+from sober.files import raw_rows
 from sober.types import Factor
 from sober.worlds import WORLDS, world
+from sober.worlds import cache as cache_of_pictures
 from sober.worlds.published import published
-from sober.worlds.published.archives import raw_rows
 from sober.worlds.published.published import Published, Source, Table
 from sober.worlds.world import Grid
 
@@ -222,7 +223,7 @@ def test_pictures_are_converted_once_and_then_mapped(
     quietly(first)
     monkeypatch.setattr(kind, "convert", lambda *_: pytest.fail("converted again"))
     monkeypatch.setattr(published, "_verify", lambda *_: pytest.fail("checked again"))
-    monkeypatch.setattr(published, "_fingerprint", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr(cache_of_pictures, "fingerprint", lambda *_: pytest.fail("read again"))
     again = kind()
     assert isinstance(quietly(again), np.memmap)
     assert again.pictures.tobytes() == CONTENT
@@ -262,6 +263,11 @@ def test_a_file_that_changed_is_converted_again(cache: Path) -> None:
     assert quietly(kind()).tobytes() == CONTENT[::-1]
 
 
+def pictures_of(cache: Path) -> Path:
+    (path,) = (path for path in (cache / "published").glob("*.npy") if not path.name.endswith(".labels.npy"))
+    return path
+
+
 def damage_record(cache: Path) -> None:
     next((cache / "published").glob("*.json")).write_text("{")
 
@@ -271,34 +277,34 @@ def damage_fields(cache: Path) -> None:
 
 
 def damage_pictures(cache: Path) -> None:
-    path = next((cache / "published").glob("*.npy"))
+    path = pictures_of(cache)
     path.write_bytes(path.read_bytes()[:-1] + b"\xff")
 
 
 def truncate_pictures(cache: Path) -> None:
-    path = next((cache / "published").glob("*.npy"))
+    path = pictures_of(cache)
     path.write_bytes(path.read_bytes()[:-10])
 
 
 def lengthen_pictures(cache: Path) -> None:
-    path = next((cache / "published").glob("*.npy"))
+    path = pictures_of(cache)
     path.write_bytes(path.read_bytes()[:-1] + b"\x00more")
 
 
 def replace_pictures(cache: Path) -> None:
-    np.save(next((cache / "published").glob("*.npy")), np.zeros((3, 2, 2, 1), np.uint8))
+    np.save(pictures_of(cache), np.zeros((3, 2, 2, 1), np.uint8))
 
 
 def pickle_pictures(cache: Path) -> None:
-    np.save(next((cache / "published").glob("*.npy")), np.array([{}], object))
+    np.save(pictures_of(cache), np.array([{}], object))
 
 
 def delete_pictures(cache: Path) -> None:
-    next((cache / "published").glob("*.npy")).unlink()
+    pictures_of(cache).unlink()
 
 
 def damage_table(cache: Path) -> None:
-    next((cache / "published").glob("*.safetensors")).write_bytes(b"nothing")
+    next((cache / "published").glob("*.labels.npy")).write_bytes(b"nothing")
 
 
 @pytest.mark.parametrize(
@@ -319,7 +325,7 @@ def test_a_damaged_cache_is_made_again_with_a_warning(cache: Path, damage: objec
     put(cache / "data" / "tabled")
     quietly(Tabled())
     damage(cache)  # type: ignore[operator]
-    with pytest.warns(UserWarning, match="damaged.*made again"):
+    with pytest.warns(UserWarning, match="damaged.*converting tabled again"):
         assert Tabled().pictures.tobytes() == CONTENT
     assert quietly(Tabled()).tobytes() == CONTENT
 
@@ -327,13 +333,13 @@ def test_a_damaged_cache_is_made_again_with_a_warning(cache: Path, damage: objec
 def test_a_copied_cache_is_read_once_and_believed(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(cache / "data" / "tiny")
     quietly(Tiny())
-    (path,) = (cache / "published").glob("*.npy")
+    path = pictures_of(cache)
     shutil.copy(path, path.with_suffix(".copy"))
     os.replace(path.with_suffix(".copy"), path)
     os.utime(path, ns=(1, 1))
     monkeypatch.setattr(Tiny, "convert", lambda *_: pytest.fail("converted again"))
     assert quietly(Tiny()).tobytes() == CONTENT
-    monkeypatch.setattr(published, "_fingerprint", lambda *_: pytest.fail("read twice"))
+    monkeypatch.setattr(cache_of_pictures, "fingerprint", lambda *_: pytest.fail("read twice"))
     assert quietly(Tiny()).tobytes() == CONTENT
 
 
@@ -360,18 +366,27 @@ def test_a_file_that_gives_other_pictures_is_refused_and_nothing_is_kept(
 
 def test_a_full_disk_is_noticed_before_anything_is_written(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(cache / "data" / "tiny")
-    monkeypatch.setattr(published.shutil, "disk_usage", lambda _: SimpleNamespace(free=47))
+    monkeypatch.setattr(cache_of_pictures.shutil, "disk_usage", lambda _: SimpleNamespace(free=47))
+    monkeypatch.setattr(cache_of_pictures, "IN_MEMORY", 47)
+    with pytest.raises(FullDiskError):
+        _ = Tiny().pictures
     message = refusal(Tiny())
     assert "48 bytes are needed" in message
     assert "SOBER_CACHE" in message
     assert converted_files(cache) == []
 
 
-def test_a_cache_that_cannot_be_made_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_cannot_be_made_is_refused_where_pictures_do_not_fit_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = put(tmp_path / "mine")
     (tmp_path / "plain").touch()
     monkeypatch.setenv("SOBER_CACHE", str(tmp_path / "plain" / "cache"))
+    monkeypatch.setattr(cache_of_pictures, "IN_MEMORY", 47)
     assert "SOBER_CACHE" in refusal(Tiny(str(path)))
+    monkeypatch.setattr(cache_of_pictures, "IN_MEMORY", 48)
+    with pytest.warns(UserWarning, match=r"could not be cached.*SOBER_CACHE"):
+        assert Tiny(str(path)).pictures.tobytes() == CONTENT
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

@@ -25,7 +25,7 @@ from jaxtyping import Float, Int
 
 from sober.errors import RequestError, brief, counted, listed
 from sober.types import Factor, Kind
-from sober.worlds.pictures.kept import Labelled
+from sober.worlds.pictures.labelled import Labelled
 from sober.worlds.pictures.picture_files import ENDINGS, printable
 
 Value = str | float | None  # None is missing
