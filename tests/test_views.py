@@ -20,8 +20,8 @@ from sober.training.train import Feed, Stopped, train
 from sober.types import Adam, Codes, Factor
 from sober.worlds import Grid, World, from_array, world
 from sober.worlds.stored import Stored
-from sober.worlds.views.joints import joint
-from sober.worlds.views.views import Joint, View, Without, view
+from sober.worlds.views import VIEWS, Joint, View, Without, view
+from sober.worlds.views.distributions import joint
 
 pytestmark = pytest.mark.usefixtures("quick_compiler")
 
@@ -81,6 +81,10 @@ def test_no_combination_is_drawn_that_the_table_forbids(table: list[list[int]]) 
     opened = Joint(BLOCKS, ("block_1", "block_2"), weights)
     classes = opened.labels(np.asarray(opened.index(jax.random.key(0), 500)))
     assert (weights[classes[:, 0], classes[:, 1]] > 0).all()
+
+
+def test_every_view_is_tested() -> None:
+    assert {spec.split(" | ")[1].split()[0] for spec in EVERY_VIEW} == VIEWS.keys()
 
 
 def test_a_table_of_ones_own_comes_from_a_file(tmp_path) -> None:
@@ -166,7 +170,7 @@ def test_what_cannot_be_viewed_says_why(spec: str, message: str) -> None:
 
 
 def test_codes_of_a_family_are_of_the_view_it_was_trained_on(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("sober.worlds.views.views.SAMPLE", 3000)
+    monkeypatch.setattr("sober.worlds.views.joint.SAMPLE", 3000)
     opened = world("blocks | joint block_1 block_2 D")
     runs = grid(opened, "beta_vae", {}, seeds=1, steps=20, latents=3, batch=16, optimiser=Adam(1e-3))
     family = train(runs, opened, tmp_path / "family")
