@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sober.errors import RequestError
+from sober.errors import MissingError, RequestError
 from sober.worlds import world
 from sober.worlds.drawn import dsprites
 from sober.worlds.drawn.dsprites import DSprites
@@ -304,7 +304,11 @@ def test_a_file_with_fewer_pictures_than_it_says_is_refused(small: np.ndarray, t
 
 def test_every_kind_of_file_that_is_not_the_published_one_is_refused(small: np.ndarray, tmp_path: Path) -> None:
     path = tmp_path / "file.npz"
-    refusal(path)  # missing
+    with pytest.raises(MissingError, match="is not there"):
+        DSprites(str(path)).make_data()
+    assert str(path) in (DSprites(str(path)).absent() or "")
+    assert str(path) in (world(f"color_dsprites:file={path}").absent() or "")
+    assert DSprites().absent() is None
     path.mkdir()
     refusal(path)
     path.rmdir()

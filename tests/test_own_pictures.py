@@ -267,6 +267,14 @@ def test_unreadable_files_are_told_every_time(some_unreadable: Path) -> None:
             OwnPictures(folder=some_unreadable)
 
 
+def test_pictures_are_read_where_the_system_cannot_bind_a_process_to_cores(
+    photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)  # as on macOS
+    assert len(OwnPictures(folder=photos, size=8).pictures) == 4
+    assert len(from_iterable(noise(3, 8, 8), size=8).pictures) == 3
+
+
 def test_a_folder_with_nothing_readable_is_refused(tmp_path: Path, kept_here: Path) -> None:
     for name in "abcde":
         (tmp_path / f"{name}.png").write_text("text")

@@ -17,18 +17,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sober.errors import FullDiskError, RequestError
+from sober.errors import FullDiskError, MissingError, RequestError
 from sober.files import raw_rows
 from sober.types import Factor
 from sober.worlds import WORLDS, world
 from sober.worlds import cache as cache_of_pictures
 from sober.worlds.published import published
 from sober.worlds.published.published import Published, Source, Table
+from sober.worlds.views import view
 from sober.worlds.world import Grid
 
 CONTENT = np.arange(48, dtype=np.uint8).tobytes()  # twelve pictures of four pixels
 SHA256 = "sha256:" + hashlib.sha256(CONTENT).hexdigest()
-PUBLISHED = [name for name, kind in WORLDS.items() if issubclass(kind, Published)]
+PUBLISHED = [name for name, kind in WORLDS.items() if kind.origin == "its files"]
 
 
 class Tiny(Grid, Published):
@@ -86,9 +87,11 @@ def with_source(kind: type[Published], **changes: object) -> type[Published]:
     return type(kind.__name__, (kind,), {"sources": (dataclasses.replace(source, **changes),)})
 
 
-def refusal(opened: Published) -> str:
+def refusal(opened: Published, kind: type[RequestError] = RequestError) -> str:
+    """What is said, in one line, where an error of just this kind is raised."""
     with pytest.raises(RequestError) as caught:
         _ = opened.pictures
+    assert type(caught.value) is kind
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -98,7 +101,7 @@ def converted_files(cache: Path) -> list[str]:
 
 
 def test_without_the_file_one_line_says_what_to_get_and_where_to_put_it(cache: Path) -> None:
-    message = refusal(Tiny())
+    message = refusal(Tiny(), MissingError)
     for fact in ("tiny.bin", "48 bytes", SHA256, "https://example.invalid/tiny.bin", str(cache / "data" / "tiny")):
         assert fact in message
     assert "tiny:file=PATH" in message
@@ -106,7 +109,7 @@ def test_without_the_file_one_line_says_what_to_get_and_where_to_put_it(cache: P
 
 @pytest.mark.usefixtures("offline")
 def test_a_download_that_fails_says_why_and_what_to_do_instead(cache: Path) -> None:
-    message = refusal(with_source(Tiny, direct=True)())
+    message = refusal(with_source(Tiny, direct=True)(), MissingError)
     assert "no network" in message
     assert str(cache / "data" / "tiny") in message
 
@@ -130,7 +133,7 @@ def test_a_path_without_the_file_is_refused_by_name(tmp_path: Path, missing: str
     path = tmp_path / "mine"
     if missing != "nothing":
         path.mkdir()
-    message = refusal(Tiny(str(path)))
+    message = refusal(Tiny(str(path)), MissingError)
     assert str(path) in message
     assert "tiny.bin" in message
 
@@ -169,7 +172,7 @@ def test_a_missing_file_is_downloaded_into_the_data_folder(cache: Path, server: 
 def test_a_download_that_goes_wrong_leaves_nothing(cache: Path, server: str, wrong: dict[str, str]) -> None:
     pytest.importorskip("pooch")
     url = server + wrong.pop("url", "/tiny.bin")
-    assert "no download" in refusal(with_source(Tiny, url=url, direct=True, **wrong)())
+    assert "no download" in refusal(with_source(Tiny, url=url, direct=True, **wrong)(), MissingError)
     assert list((cache / "data" / "tiny").iterdir()) == []
 
 
@@ -178,7 +181,7 @@ def test_a_server_that_does_not_answer_is_named() -> None:
     with socket.socket() as reserved:  # bound, but not listening
         reserved.bind(("127.0.0.1", 0))
         host = f"127.0.0.1:{reserved.getsockname()[1]}"
-        message = refusal(with_source(Tiny, url=f"http://{host}/tiny.bin", direct=True)())
+        message = refusal(with_source(Tiny, url=f"http://{host}/tiny.bin", direct=True)(), MissingError)
     assert f"(no download: {host} cannot be reached)" in message
 
 
@@ -251,7 +254,7 @@ def test_a_file_that_was_named_must_be_there(tmp_path: Path) -> None:
     path = put(tmp_path / "mine")
     quietly(Tiny(str(path)))
     path.unlink()
-    assert str(path) in refusal(Tiny(str(path)))
+    assert str(path) in refusal(Tiny(str(path)), MissingError)
 
 
 def test_a_file_that_changed_is_converted_again(cache: Path) -> None:
@@ -368,9 +371,7 @@ def test_a_full_disk_is_noticed_before_anything_is_written(cache: Path, monkeypa
     put(cache / "data" / "tiny")
     monkeypatch.setattr(cache_of_pictures.shutil, "disk_usage", lambda _: SimpleNamespace(free=47))
     monkeypatch.setattr(cache_of_pictures, "IN_MEMORY", 47)
-    with pytest.raises(FullDiskError):
-        _ = Tiny().pictures
-    message = refusal(Tiny())
+    message = refusal(Tiny(), FullDiskError)
     assert "48 bytes are needed" in message
     assert "SOBER_CACHE" in message
     assert converted_files(cache) == []
@@ -406,11 +407,13 @@ def test_a_published_world_is_listed_without_its_files(name: str, cache: Path) -
 def test_a_published_world_without_its_files_says_what_it_needs(name: str, cache: Path) -> None:
     opened = WORLDS[name]()
     source = opened.sources[0]  # type: ignore[attr-defined]
-    message = refusal(opened)  # type: ignore[arg-type]
+    message = refusal(opened, MissingError)  # type: ignore[arg-type]
     for fact in (name, source.file, source.url, str(cache / "data" / name), source.checksum or "checksum not known"):
         assert fact in message
-    with pytest.raises(RequestError, match="needs"):
+    with pytest.raises(MissingError, match="needs"):
         _ = opened.label
+    with pytest.raises(MissingError, match="needs"):
+        _ = view(opened, "part train 0.5").label
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -422,6 +425,41 @@ def test_a_source_has_its_terms_and_a_well_formed_checksum(name: str) -> None:
         if source.checksum is not None:
             kind, _, digits = source.checksum.partition(":")
             assert len(bytes.fromhex(digits)) == hashlib.new(kind).digest_size
+
+
+def test_a_world_says_which_of_its_files_is_absent_until_it_is_there_or_converted(cache: Path) -> None:
+    missing = Tiny().absent()
+    assert missing is not None
+    assert str(cache / "data" / "tiny") in missing
+    path = put(cache / "data" / "tiny")
+    assert Tiny().absent() is None
+    quietly(Tiny())
+    path.unlink()
+    assert Tiny().absent() is None
+    assert view(Tiny(), "part train 0.5").absent() is None
+    assert view(Tiny(), "keep row").absent() is None
+    shutil.rmtree(cache)
+    assert view(Tiny(), "part train 0.5").absent() == view(Tiny(), "keep row").absent() == missing
+
+
+def test_absent_answers_about_missing_files_alone(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of another size is there; and another error is not taken for a missing file."""
+    put(cache / "data" / "tiny", CONTENT[:-1])
+    assert Tiny().absent() is None
+
+    def wrong(*_: object) -> Path:
+        raise RequestError("something else")
+
+    monkeypatch.setattr(Tiny, "_path", wrong)
+    with pytest.raises(RequestError, match="something else"):
+        Tiny().absent()
+
+
+def test_a_condition_on_labels_that_are_missing_says_that_files_are_missing(cache: Path) -> None:
+    with pytest.raises(MissingError, match="celeba"):
+        world("celeba | without Male == 'yes'")
+    with pytest.raises(MissingError, match="no/such"):
+        _ = world("shapes3d:file=/no/such.h5 | part train 0.5").label
 
 
 def test_published_worlds_are_opened_by_name() -> None:

@@ -98,6 +98,21 @@ def test_a_table_of_ones_own_comes_from_a_file(tmp_path) -> None:
     assert str(tmp_path) not in opened.label
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "it is empty"),
+        ("1,2\n3\n", "not a table of numbers"),
+        ("1,one\n", "not a table of numbers"),
+        ("1,2\n3,4\n", r"8 x 8 numbers from 0, got shape \(2, 2\)"),
+    ],
+)
+def test_a_file_that_is_no_table_of_the_right_size_is_refused(tmp_path, text: str, says: str) -> None:
+    (tmp_path / "table.csv").write_text(text)
+    with pytest.raises(RequestError, match=says):
+        world(f"blocks | joint block_1 block_2 {tmp_path / 'table.csv'}")
+
+
 def test_factors_that_are_not_kept_stay_at_their_class() -> None:
     opened = world("blocks | keep block_4 block_2 block_1=7")
     assert [factor.name for factor in opened.factors] == ["block_4", "block_2"]
