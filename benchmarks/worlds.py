@@ -24,15 +24,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int
 
+from sober.files import map_npy, write_npy
 from sober.models.family import grid
 from sober.training.cohort import Program, signature
 from sober.training.train import Feed
-from sober.worlds import World, world
+from sober.worlds import WORLDS, World, world
 from sober.worlds.stored import Stored
 from sober.worlds.world import Labels
 
 BATCH = 64
-RENDERED = "dsprites,color_dsprites,noisy_dsprites,abstract_dsprites,rooms,teapots,heads"
+
+
+def drawn_here() -> list[str]:
+    """Every world that is drawn at the size of the nets that are timed, and whose files, if it needs any, are here."""
+    drawn = [kind() for kind in WORLDS.values() if kind.origin == "drawn"]
+    return [each.name for each in drawn if each.image_shape[:2] == (64, 64) and each.absent() is None]
 
 
 def seconds_each(steps: Callable[[int], float], seconds: float, rounds: int = 3) -> float:
@@ -95,12 +101,10 @@ class Numbers(Stored):
 
     def __init__(self, path: Path, gigabytes: float) -> None:
         self.size = int(gigabytes * 1e9 / 12288)
-        rows = np.lib.format.open_memmap(path, "w+", np.uint8, (self.size, 64, 64, 3))
         part = np.random.default_rng(0).integers(0, 256, (8192, 64, 64, 3), dtype=np.uint8)
-        for start in range(0, self.size, len(part)):
-            rows[start : start + len(part)] = part[: self.size - start]
-        rows.flush()
-        self.pictures = np.load(path, mmap_mode="r")
+        parts = (part[: self.size - start] for start in range(0, self.size, len(part)))
+        write_npy(path, (self.size, 64, 64, 3), part.dtype, parts)
+        self.pictures = map_npy(path)
 
     def labels(self, index: Int[np.ndarray, " N"]) -> Labels:
         return np.zeros((len(index), 0), np.int32)
@@ -121,7 +125,7 @@ def waiting(gigabytes: float, models: int, steps: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--worlds", default=RENDERED)
+    parser.add_argument("--worlds", help="separated by commas; by default every one that is drawn at 64 x 64")
     parser.add_argument("--models", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=2.0, help="for each figure")
     parser.add_argument("--file", type=float, help="gigabytes of pictures in a file, instead of rendered worlds")
@@ -133,7 +137,7 @@ def main() -> None:
         return waiting(chosen.file, chosen.models, chosen.steps)
     steps: dict[int, float] = {}
     print(f"\n| world | drawing {chosen.models} batches of {BATCH}, ms | of a step |\n|---|---:|---:|", flush=True)
-    for name in chosen.worlds.split(","):
+    for name in chosen.worlds.split(",") if chosen.worlds else drawn_here():
         opened = world(name)
         channels = opened.image_shape[2]
         if channels not in steps:

@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sober.errors import RequestError
+from sober.errors import MissingError, RequestError
 from sober.worlds import world
 from sober.worlds.drawn import dsprites
 from sober.worlds.drawn.dsprites import DSprites
 
+ENTRY = ["dsprites-1.json", "dsprites-1.npy"]
 SHA256 = "4bf32c097708f86b61a5016dedf3409c31356ee9d0c6dba061dd975fe344b1d5"
 
 FEW = """
@@ -62,7 +63,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty cache, removed at once after the test: a full one takes 400 MB."""
     folder = tmp_path / "cache"
     monkeypatch.setenv("SOBER_CACHE", str(folder))
-    yield folder
+    yield folder / "drawn"
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -72,6 +73,10 @@ def few(monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
     few = np.arange(1000 * 64, dtype=np.uint64).reshape(1000, 64)
     monkeypatch.setattr(dsprites, "render_all", lambda: few)
     return few
+
+
+def entry(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
 
 
 def quietly() -> np.ndarray:
@@ -112,9 +117,11 @@ def test_pictures_are_rendered_once_and_then_read(
     np.testing.assert_array_equal(quietly(), few)
     monkeypatch.setattr(dsprites, "render_all", lambda: pytest.fail("rendered again"))
     np.testing.assert_array_equal(quietly(), few)
-    assert len(list(folder.iterdir())) == 1
+    assert isinstance(quietly(), np.memmap)
+    assert entry(folder) == ENTRY
 
 
+@pytest.mark.parametrize("end", [".npy", ".json"])
 @pytest.mark.parametrize(
     "damage",
     [
@@ -125,14 +132,14 @@ def test_pictures_are_rendered_once_and_then_read(
     ids=["truncated", "altered", "empty"],
 )
 def test_a_damaged_cache_is_rendered_again_with_a_warning_and_replaced(
-    folder: Path, few: np.ndarray, damage: Callable[[bytes], bytes]
+    folder: Path, few: np.ndarray, damage: Callable[[bytes], bytes], end: str
 ) -> None:
     quietly()
-    (path,) = folder.iterdir()
+    path = folder / f"dsprites-1{end}"
     path.write_bytes(damage(path.read_bytes()))
     with pytest.warns(UserWarning, match="damaged.*rendering dsprites again"):
         np.testing.assert_array_equal(DSprites().make_data().view("<u8"), few)
-    assert list(folder.iterdir()) == [path]
+    assert entry(folder) == ENTRY
     np.testing.assert_array_equal(quietly(), few)
 
 
@@ -148,7 +155,7 @@ def test_two_processes_at_once_on_an_empty_cache_both_get_good_pictures(
     for process in processes:
         assert process.communicate(timeout=60)[0] == f"{few.sum()}\n"
         assert process.returncode == 0
-    assert len(list(folder.iterdir())) == 1
+    assert entry(folder) == ENTRY
     np.testing.assert_array_equal(quietly(), few)
 
 
@@ -156,9 +163,9 @@ def test_a_process_killed_before_its_cache_is_in_place_does_no_harm(
     folder: Path, few: np.ndarray, start: Callable
 ) -> None:
     assert start(FEW + KILLED_BEFORE_RENAMING).wait(timeout=60) == -signal.SIGKILL
-    assert len(list(folder.iterdir())) == 1  # it got as far as writing
+    assert len(entry(folder)) == 1  # it got as far as writing
     np.testing.assert_array_equal(quietly(), few)
-    assert len(list(folder.iterdir())) == 1
+    assert entry(folder) == ENTRY
     np.testing.assert_array_equal(quietly(), few)
 
 
@@ -297,7 +304,11 @@ def test_a_file_with_fewer_pictures_than_it_says_is_refused(small: np.ndarray, t
 
 def test_every_kind_of_file_that_is_not_the_published_one_is_refused(small: np.ndarray, tmp_path: Path) -> None:
     path = tmp_path / "file.npz"
-    refusal(path)  # missing
+    with pytest.raises(MissingError, match="is not there"):
+        DSprites(str(path)).make_data()
+    assert str(path) in (DSprites(str(path)).absent() or "")
+    assert str(path) in (world(f"color_dsprites:file={path}").absent() or "")
+    assert DSprites().absent() is None
     path.mkdir()
     refusal(path)
     path.rmdir()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
-from types import ModuleType
-from typing import Any
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, get_args
 
 import jax
 import numpy as np
@@ -15,48 +16,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from conftest import PAINTING
-from sober.errors import RequestError
+from sober.errors import RequestError, UnknownError
 from sober.worlds import WORLDS, Grid, World, world
-from sober.worlds.drawn import heads, teapots
 from sober.worlds.stored import Stored
+from sober.worlds.world import Origin
 
-# Worlds that lie in files are tested where those files are made.
-RENDERED = {name: kind for name, kind in WORLDS.items() if not issubclass(kind, Stored)}
-no_painting = pytest.mark.skipif(not PAINTING.exists(), reason=f"the shared test data is not at {PAINTING}")
-
-
-# Drawing these takes long, and what is tested here holds for fewer people and views as well.
-SMALLER: dict[str, tuple[ModuleType, dict[str, int]]] = {
-    "heads": (heads, {"PEOPLE": 4}),
-    "teapots": (teapots, {"AZIMUTHS": 80, "ELEVATIONS": 21}),
-}
+# Worlds of files are tested where those files are made: test_published.py, test_readers.py, test_own_pictures.py.
+DRAWN = {name: kind for name, kind in WORLDS.items() if kind.origin == "drawn"}
 
 
 @pytest.fixture(scope="module")
-def opened(request: pytest.FixtureRequest) -> Iterator[World]:
+def opened(request: pytest.FixtureRequest) -> World:
     """A world, opened once for all tests that look at it."""
-    if request.param not in SMALLER:
-        yield world(request.param)
-        return
-    module, sizes = SMALLER[request.param]
-    world.cache_clear()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "RENDERER", "smaller")
-        for constant, size in sizes.items():
-            patch.setattr(module, constant, size)
-        yield world(request.param)
-    world.cache_clear()
+    quick = WORLDS[request.param].quick()
+    if missing := quick.absent():
+        pytest.skip(missing)
+    return quick
 
 
 def each(names: Iterable[str]) -> Any:
-    marks = {"scream_dsprites": no_painting}
-    params = [pytest.param(name, marks=marks.get(name, ())) for name in names]
-    return pytest.mark.parametrize("opened", params, indirect=True)
+    return pytest.mark.parametrize("opened", list(names), indirect=True)
 
 
-every_world = each(RENDERED)
-every_grid = each(name for name, kind in RENDERED.items() if issubclass(kind, Grid))
+every_world = each(DRAWN)
+every_grid = each(name for name, kind in DRAWN.items() if issubclass(kind, Grid))
 
 
 N = 50  # pictures at a time, in most tests: another number compiles another program
@@ -65,6 +48,27 @@ N = 50  # pictures at a time, in most tests: another number compiles another pro
 def spread_out(opened: World) -> np.ndarray:
     """Pictures from all over the grid, first and last among them."""
     return np.linspace(0, opened.size - 1, N).astype(int)
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_a_world_says_where_its_pictures_come_from(name: str) -> None:
+    kind = WORLDS[name]
+    assert kind.origin in get_args(Origin)
+    assert (kind.origin == "drawn") != issubclass(kind, Stored)
+    assert type(kind.quick()) is kind
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_a_world_knows_which_files_are_missing_without_fetching_any(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOBER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("SOBER_DATA", raising=False)
+    monkeypatch.setattr(socket.socket, "connect", lambda *_: pytest.fail("went to the net"))
+    missing = WORLDS[name]().absent()
+    assert missing is None or (name in missing and "\n" not in missing)
+    assert missing is not None or WORLDS[name].origin != "its files"
+    assert not (tmp_path / "cache").exists()
 
 
 @every_world
@@ -225,7 +229,7 @@ def test_training_draws_every_class_equally_often(opened: Grid) -> None:
 
 
 def test_an_unknown_world_is_refused_with_the_worlds_there_are() -> None:
-    with pytest.raises(RequestError, match="unknown world 'planets'") as caught:
+    with pytest.raises(UnknownError, match="unknown world 'planets'") as caught:
         world("planets")
     for name in WORLDS:
         assert name in str(caught.value)
@@ -240,3 +244,12 @@ def test_an_unknown_option_is_refused_by_name(opened: World) -> None:
 def test_an_unknown_option_is_refused_with_the_options_there_are() -> None:
     with pytest.raises(RequestError, match="file"):
         world("dsprites:colour=red")
+
+
+@pytest.mark.parametrize(
+    "spec", ["dsprites:colour=red", "blocks | turn left", "blocks | part train", "pictures:size=9,fit=x"]
+)
+def test_a_wrong_option_or_view_is_neither_an_unknown_world_nor_a_missing_file(spec: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        _ = world(spec).label
+    assert type(caught.value) is RequestError

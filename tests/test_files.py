@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import signal
 from collections.abc import Callable
@@ -20,11 +21,14 @@ from sober.files import (
     cache_dir,
     load_arrays,
     locked,
+    map_npy,
+    npy_rows,
     read_json,
     replacing,
     save_arrays,
     writable_folder,
     write_json,
+    write_npy,
 )
 
 # Lets a process import a module of the package without the package as a whole, which takes seconds.
@@ -246,6 +250,93 @@ def test_a_safetensors_file_without_our_checksum_is_refused(tmp_path: Path) -> N
     save_file(ARRAYS, tmp_path / "file")
     with pytest.raises(RequestError, match="checksum"):
         load_arrays(tmp_path / "file")
+
+
+# npy files
+
+
+def npy_bytes(array: np.ndarray, version: tuple[int, int] = (1, 0)) -> io.BytesIO:
+    file = io.BytesIO()
+    np.lib.format.write_array(file, array, version)
+    file.seek(0)
+    return file
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    array=hnp.arrays(
+        st.sampled_from(["u1", "<i4", ">f4", "<u8", "?"]),
+        hnp.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=4),
+    )
+)
+def test_an_npy_file_written_in_parts_is_numpys_own_and_is_mapped(
+    tmp_path_factory: pytest.TempPathFactory, array: np.ndarray
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "parts.npy"
+    write_npy(path, array.shape, array.dtype, np.array_split(array, 3))
+    assert path.read_bytes() == npy_bytes(array).getvalue()
+    mapped = map_npy(path)
+    assert (mapped.dtype, mapped.shape, mapped.tobytes()) == (array.dtype, array.shape, array.tobytes())
+    assert isinstance(mapped, np.memmap) or not array.size
+
+
+def test_an_array_that_lies_column_by_column_is_mapped_as_it_is(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.asfortranarray(np.arange(6).reshape(2, 3)))
+    np.testing.assert_array_equal(map_npy(tmp_path / "a.npy"), np.arange(6).reshape(2, 3))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [[np.zeros((2, 3), np.uint8)], [np.zeros((3, 3), np.uint8)] * 2, [np.zeros((4, 3))], [np.zeros((4, 2), np.uint8)]],
+    ids=["fewer", "more", "another type", "another shape"],
+)
+def test_rows_that_do_not_make_up_the_array_are_refused(tmp_path: Path, parts: list[np.ndarray]) -> None:
+    with pytest.raises(ValueError, match="rows"):
+        write_npy(tmp_path / "a.npy", (4, 3), np.dtype(np.uint8), parts)
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0)])
+def test_rows_stream_from_an_npy_file(version: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sober.files.npy.AT_ONCE", 25)
+    array = np.arange(70, dtype=np.uint8).reshape(7, 10)
+    parts = list(npy_rows(npy_bytes(array, version), (7, 10)))
+    assert [len(part) for part in parts] == [2, 2, 2, 1]
+    np.testing.assert_array_equal(np.concatenate(parts), array)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (npy_bytes(np.zeros((3, 2), np.uint8)).getvalue(), r"uint8 images of shape \(3, 2\), not uint8 \(2, 3\)"),
+        (npy_bytes(np.zeros((2, 3), np.float32)).getvalue(), "float32 images"),
+        (npy_bytes(np.zeros((2, 3), np.uint8, order="F")).getvalue(), "column by column"),
+        (npy_bytes(np.zeros((2, 3), np.uint8)).getvalue()[:-1], "ends too early"),
+        (npy_bytes(np.zeros((2, 3), np.uint8)).getvalue() + b"0", "more data"),
+        (npy_bytes(np.zeros((2, 3), np.uint8), (3, 0)).getvalue(), "version"),
+        (npy_bytes(np.array([{}], object)).getvalue(), "pickled objects"),
+        (b"PK\x03\x04 and so on", "magic"),
+        (b"", "magic|EOF"),
+    ],
+)
+def test_an_npy_file_of_another_form_is_refused_before_it_is_read(tmp_path: Path, content: bytes, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        list(npy_rows(io.BytesIO(content), (2, 3)))
+
+
+@pytest.mark.parametrize("change", [lambda whole: whole[:-1], lambda whole: whole + b"0", lambda whole: whole[:70]])
+def test_an_npy_file_of_another_length_is_not_mapped(tmp_path: Path, change: Callable[[bytes], bytes]) -> None:
+    (tmp_path / "a.npy").write_bytes(change(npy_bytes(np.zeros((2, 3), np.uint8)).getvalue()))
+    with pytest.raises(ValueError, match=r"bytes|header"):
+        map_npy(tmp_path / "a.npy")
+
+
+def test_pickled_objects_are_not_mapped(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.array([{}], object))
+    with pytest.raises(ValueError, match="pickled objects"):
+        map_npy(tmp_path / "a.npy")
+
+
+# json, locks, folders
 
 
 @pytest.mark.parametrize("read", [load_arrays, read_json])

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import jax
 import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from sober.worlds.drawn import heads
 from sober.worlds.drawn.heads import AZIMUTHS, BUMPS, ELEVATIONS, PEOPLE, Heads, head
 from sober.worlds.drawn.mesh import draw
 
@@ -17,12 +14,9 @@ FEW = 4
 
 
 @pytest.fixture(scope="module")
-def few() -> Iterator[Heads]:
+def few() -> Heads:
     """The world with four people instead of fifty, which are soon drawn."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(heads, "PEOPLE", FEW)
-        patch.setattr(heads, "RENDERER", "few")
-        yield Heads()
+    return Heads.quick()
 
 
 def test_the_factors_are_those_of_the_paper() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import sys
 import warnings
 from pathlib import Path
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sober.errors import RequestError
-from sober.worlds.pictures.label_table import factors_of, parse_kinds, read_labels
+from sober.worlds.pictures.label_table import MISSING, _read, factors_of, parse_kinds, read_labels
 
 PICTURES = ("cats/001.png", "cats/002.png", "dogs/003.JPG", "dogs/v1.5.png")
 
@@ -100,8 +101,11 @@ def test_pictures_of_one_name_in_two_folders_are_told_apart_by_path(tmp_path: Pa
         ("file,n\n001,\n", {"kinds": {"n": "ordinal"}}, "'n' cannot be ordinal: it holds nothing"),
         ("file,n\n001,0\n002,inf\n", {}, "an infinite value in column 'n'"),
         ("file,n,n\n001,0,1\n", {}, "several columns named n"),
-        ("file,n\n001,0\n002,1,5\n", {}, "line 3: 3 values for 2 columns"),
+        ("file,n\n001,0\n002,1,5\n", {}, "row 2: 3 values for 2 columns"),
+        ("file,n\n001,0\n\n002\n", {}, "row 2: 1 value for 2 columns"),
+        ('file,n\n"0\n01","a,b"\n002,1,\n', {}, "row 2: 3 values for 2 columns"),
         ('file,n\n001,"0\n', {}, "cannot be read as CSV"),
+        ('file,n\n001,"0"1\n', {}, "cannot be read as CSV"),
         ("file,n\n", {}, "has no rows"),
         ("", {}, "has no rows"),
     ],
@@ -128,6 +132,35 @@ def test_commas_semicolons_tabs_quotes_blank_lines_and_a_byte_order_mark_are_rea
     labelled = quiet(write(tmp_path, "\ufeff" + "\r\n".join(quoted)), PICTURES)
     assert labelled.factors[0].values == ("a, b", 'c "d"', "é")
     np.testing.assert_array_equal(labelled.values[:, 0], [0, 1, 0, 2])
+
+
+def test_quotes_within_a_cell_lines_within_quotes_and_spaces_around_cells_are_read(tmp_path: Path) -> None:
+    text = 'file , size\r001, 5" x 6"\r\n"002","two\r\nlines, one cell"\n003 ,5" x 6"\n"v1.5",""\n,\n'
+    path = tmp_path / "labels.csv"
+    path.write_bytes(text.encode())
+    with pytest.warns(UserWarning, match="1 row without a picture"):
+        labelled = read_labels(path, PICTURES)
+    assert labelled.factors[0].values == ('5" x 6"', "two\nlines, one cell")
+    np.testing.assert_array_equal(labelled.values[:, 0], [0, 1, 0, np.nan])
+
+
+cells = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"], include_characters='",;\t\n'), max_size=5)
+
+
+@settings(max_examples=100, deadline=None)
+@given(rows=st.lists(st.tuples(cells, cells), min_size=1, max_size=6), between=st.sampled_from(",;\t"))
+def test_a_table_that_python_wrote_is_read_as_python_reads_it(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]], between: str
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "written.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, delimiter=between).writerows(
+            [("file", "a", "b"), *((at, *row) for at, row in enumerate(rows))]
+        )
+    ours = _read(path)
+    for column, name in enumerate("ab"):
+        theirs = [row[column].strip() for row in rows]
+        assert ours[name] == [None if cell.lower() in MISSING else cell for cell in theirs]
 
 
 def test_a_column_without_a_name_is_called_by_its_place(tmp_path: Path) -> None:
@@ -249,8 +282,11 @@ def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
         read_labels(tmp_path / "labels.parquet", PICTURES)
 
 
-def test_without_polars_the_message_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "labels.parquet").write_bytes(b"")
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_without_polars_the_message_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    (tmp_path / f"labels.{ending}").write_bytes(b"")
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(RequestError, match="pip install polars"):
-        read_labels(tmp_path / "labels.parquet", PICTURES)
+    with pytest.raises(RequestError, match=f"reading labels.{ending} needs polars: pip install polars"):
+        read_labels(tmp_path / f"labels.{ending}", PICTURES)

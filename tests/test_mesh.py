@@ -9,7 +9,7 @@ import pytest
 
 from sober.errors import RequestError
 from sober.worlds.drawn import mesh as drawing
-from sober.worlds.drawn.mesh import FINE, FOCAL, SIDE, Mesh, Surface, draw, fitted, joined, kept, read_obj, sheet
+from sober.worlds.drawn.mesh import FINE, FOCAL, SIDE, Mesh, Surface, draw, fitted, joined, read_obj, sheet
 
 POINTS = "v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nv 2 3 4\n"
 HEAD_ON = np.zeros(1)
@@ -246,32 +246,3 @@ def test_views_do_not_depend_on_how_many_are_drawn_or_by_how_many_workers(monkey
 def test_a_closed_object_looks_the_same_with_and_without_its_inside() -> None:
     views = np.linspace(0, 6, 7), np.linspace(0, 1.5, 7)
     np.testing.assert_array_equal(draw(fitted(ball(20), closed=True), *views), draw(fitted(ball(20)), *views))
-
-
-def test_views_are_drawn_once_and_again_when_their_file_is_damaged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SOBER_CACHE", str(tmp_path / "cache"))
-    views, made = np.arange(8, dtype=np.uint8).reshape(2, 4), []
-
-    def make() -> np.ndarray:
-        made.append(True)
-        return views
-
-    np.testing.assert_array_equal(kept("things", make), views)
-    np.testing.assert_array_equal(kept("things", make), views)
-    assert len(made) == 1
-    path = tmp_path / "cache" / "things.safetensors"
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    with pytest.warns(UserWarning, match="drawing things again"):
-        np.testing.assert_array_equal(kept("things", make), views)
-    np.testing.assert_array_equal(kept("things", make), views)
-    assert len(made) == 2
-
-
-def test_a_cache_that_cannot_be_made_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("SOBER_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.warns(UserWarning, match=r"could not be cached.*SOBER_CACHE"):
-        assert kept("things", lambda: np.zeros(3, np.uint8)).shape == (3,)

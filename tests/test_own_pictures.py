@@ -27,7 +27,7 @@ from sober.report.pictures import contact_sheet
 from sober.training.train import train
 from sober.worlds import from_array, from_dataset, from_iterable, world
 from sober.worlds.pictures.frame import Frame
-from sober.worlds.pictures.kept import entry_path
+from sober.worlds.pictures.kept import record_path
 from sober.worlds.pictures.own import OwnPictures
 
 pytestmark = pytest.mark.usefixtures("quick_compiler")
@@ -267,6 +267,14 @@ def test_unreadable_files_are_told_every_time(some_unreadable: Path) -> None:
             OwnPictures(folder=some_unreadable)
 
 
+def test_pictures_are_read_where_the_system_cannot_bind_a_process_to_cores(
+    photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)  # as on macOS
+    assert len(OwnPictures(folder=photos, size=8).pictures) == 4
+    assert len(from_iterable(noise(3, 8, 8), size=8).pictures) == 3
+
+
 def test_a_folder_with_nothing_readable_is_refused(tmp_path: Path, kept_here: Path) -> None:
     for name in "abcde":
         (tmp_path / f"{name}.png").write_text("text")
@@ -451,13 +459,40 @@ def test_a_damaged_cache_is_made_again(photos: Path, kept_here: Path) -> None:
         assert OwnPictures(folder=photos).label == label
 
 
-def test_a_cache_that_cannot_be_written_is_a_clear_error(
-    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_where_the_cache_cannot_be_written_a_folder_is_held_in_memory(
+    some_unreadable: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.warns(UserWarning, match="left out"):
+        kept = OwnPictures(folder=some_unreadable)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SOBER_CACHE", str(tmp_path / "file"))
+    with warnings.catch_warnings(record=True) as warned:
+        held = OwnPictures(folder=some_unreadable)
+    cannot, left_out = (str(each.message) for each in warned)
+    assert re.search(r"could not be cached.*SOBER_CACHE", cannot)
+    assert re.search("left out", left_out)
+    assert "listed in" not in left_out
+    assert (held.label, held.names) == (kept.label, kept.names)
+    np.testing.assert_array_equal(held.pictures, kept.pictures)
+
+
+def test_pictures_given_from_python_need_a_cache_to_be_found_in_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SOBER_CACHE", str(tmp_path / "file"))
     with pytest.raises(RequestError, match="cannot write to"):
-        OwnPictures(folder=photos)
+        from_array(noise(3, 8, 8))
+
+
+def test_damaged_pictures_that_were_given_from_python_are_asked_for_again(kept_here: Path) -> None:
+    pictures = noise(3, 8, 8)
+    opened = from_array(pictures, {"n": [0, 1, 1]})
+    damaged = opened.spec.partition("=")[2]
+    (kept_here / f"{damaged}.labels.npy").write_bytes(b"")
+    with pytest.warns(UserWarning, match="damaged.*give the pictures again"), pytest.raises(RequestError):
+        OwnPictures(cache=damaged)
+    np.testing.assert_array_equal(from_array(pictures, {"n": [0, 1, 1]}).labels(np.arange(3)), [[0], [1], [1]])
 
 
 def test_an_interrupted_decoding_leaves_nothing_behind(
@@ -710,7 +745,7 @@ def test_a_family_on_an_array_is_opened_later(tmp_path: Path) -> None:
     later = Family.open(tmp_path / "family").world
     np.testing.assert_array_equal(later.render(np.arange(20)), opened.pictures)
     np.testing.assert_array_equal(later.labels(np.arange(20))[:, 0], np.arange(20) % 4)
-    entry_path(opened.spec.partition("=")[2]).unlink()
+    record_path(opened.spec.partition("=")[2]).unlink()
     world.cache_clear()
     with pytest.raises(RequestError, match="from_array"):
         _ = Family.open(tmp_path / "family").world

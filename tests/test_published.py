@@ -17,17 +17,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sober.errors import RequestError
+from sober.errors import FullDiskError, MissingError, RequestError
+from sober.files import raw_rows
 from sober.types import Factor
 from sober.worlds import WORLDS, world
+from sober.worlds import cache as cache_of_pictures
 from sober.worlds.published import published
-from sober.worlds.published.archives import raw_rows
 from sober.worlds.published.published import Published, Source, Table
+from sober.worlds.views import view
 from sober.worlds.world import Grid
 
 CONTENT = np.arange(48, dtype=np.uint8).tobytes()  # twelve pictures of four pixels
 SHA256 = "sha256:" + hashlib.sha256(CONTENT).hexdigest()
-PUBLISHED = [name for name, kind in WORLDS.items() if issubclass(kind, Published)]
+PUBLISHED = [name for name, kind in WORLDS.items() if kind.origin == "its files"]
 
 
 class Tiny(Grid, Published):
@@ -85,9 +87,11 @@ def with_source(kind: type[Published], **changes: object) -> type[Published]:
     return type(kind.__name__, (kind,), {"sources": (dataclasses.replace(source, **changes),)})
 
 
-def refusal(opened: Published) -> str:
+def refusal(opened: Published, kind: type[RequestError] = RequestError) -> str:
+    """What is said, in one line, where an error of just this kind is raised."""
     with pytest.raises(RequestError) as caught:
         _ = opened.pictures
+    assert type(caught.value) is kind
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -97,7 +101,7 @@ def converted_files(cache: Path) -> list[str]:
 
 
 def test_without_the_file_one_line_says_what_to_get_and_where_to_put_it(cache: Path) -> None:
-    message = refusal(Tiny())
+    message = refusal(Tiny(), MissingError)
     for fact in ("tiny.bin", "48 bytes", SHA256, "https://example.invalid/tiny.bin", str(cache / "data" / "tiny")):
         assert fact in message
     assert "tiny:file=PATH" in message
@@ -105,7 +109,7 @@ def test_without_the_file_one_line_says_what_to_get_and_where_to_put_it(cache: P
 
 @pytest.mark.usefixtures("offline")
 def test_a_download_that_fails_says_why_and_what_to_do_instead(cache: Path) -> None:
-    message = refusal(with_source(Tiny, direct=True)())
+    message = refusal(with_source(Tiny, direct=True)(), MissingError)
     assert "no network" in message
     assert str(cache / "data" / "tiny") in message
 
@@ -129,7 +133,7 @@ def test_a_path_without_the_file_is_refused_by_name(tmp_path: Path, missing: str
     path = tmp_path / "mine"
     if missing != "nothing":
         path.mkdir()
-    message = refusal(Tiny(str(path)))
+    message = refusal(Tiny(str(path)), MissingError)
     assert str(path) in message
     assert "tiny.bin" in message
 
@@ -168,7 +172,7 @@ def test_a_missing_file_is_downloaded_into_the_data_folder(cache: Path, server: 
 def test_a_download_that_goes_wrong_leaves_nothing(cache: Path, server: str, wrong: dict[str, str]) -> None:
     pytest.importorskip("pooch")
     url = server + wrong.pop("url", "/tiny.bin")
-    assert "no download" in refusal(with_source(Tiny, url=url, direct=True, **wrong)())
+    assert "no download" in refusal(with_source(Tiny, url=url, direct=True, **wrong)(), MissingError)
     assert list((cache / "data" / "tiny").iterdir()) == []
 
 
@@ -177,7 +181,7 @@ def test_a_server_that_does_not_answer_is_named() -> None:
     with socket.socket() as reserved:  # bound, but not listening
         reserved.bind(("127.0.0.1", 0))
         host = f"127.0.0.1:{reserved.getsockname()[1]}"
-        message = refusal(with_source(Tiny, url=f"http://{host}/tiny.bin", direct=True)())
+        message = refusal(with_source(Tiny, url=f"http://{host}/tiny.bin", direct=True)(), MissingError)
     assert f"(no download: {host} cannot be reached)" in message
 
 
@@ -222,7 +226,7 @@ def test_pictures_are_converted_once_and_then_mapped(
     quietly(first)
     monkeypatch.setattr(kind, "convert", lambda *_: pytest.fail("converted again"))
     monkeypatch.setattr(published, "_verify", lambda *_: pytest.fail("checked again"))
-    monkeypatch.setattr(published, "_fingerprint", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr(cache_of_pictures, "fingerprint", lambda *_: pytest.fail("read again"))
     again = kind()
     assert isinstance(quietly(again), np.memmap)
     assert again.pictures.tobytes() == CONTENT
@@ -250,7 +254,7 @@ def test_a_file_that_was_named_must_be_there(tmp_path: Path) -> None:
     path = put(tmp_path / "mine")
     quietly(Tiny(str(path)))
     path.unlink()
-    assert str(path) in refusal(Tiny(str(path)))
+    assert str(path) in refusal(Tiny(str(path)), MissingError)
 
 
 def test_a_file_that_changed_is_converted_again(cache: Path) -> None:
@@ -262,6 +266,11 @@ def test_a_file_that_changed_is_converted_again(cache: Path) -> None:
     assert quietly(kind()).tobytes() == CONTENT[::-1]
 
 
+def pictures_of(cache: Path) -> Path:
+    (path,) = (path for path in (cache / "published").glob("*.npy") if not path.name.endswith(".labels.npy"))
+    return path
+
+
 def damage_record(cache: Path) -> None:
     next((cache / "published").glob("*.json")).write_text("{")
 
@@ -271,34 +280,34 @@ def damage_fields(cache: Path) -> None:
 
 
 def damage_pictures(cache: Path) -> None:
-    path = next((cache / "published").glob("*.npy"))
+    path = pictures_of(cache)
     path.write_bytes(path.read_bytes()[:-1] + b"\xff")
 
 
 def truncate_pictures(cache: Path) -> None:
-    path = next((cache / "published").glob("*.npy"))
+    path = pictures_of(cache)
     path.write_bytes(path.read_bytes()[:-10])
 
 
 def lengthen_pictures(cache: Path) -> None:
-    path = next((cache / "published").glob("*.npy"))
+    path = pictures_of(cache)
     path.write_bytes(path.read_bytes()[:-1] + b"\x00more")
 
 
 def replace_pictures(cache: Path) -> None:
-    np.save(next((cache / "published").glob("*.npy")), np.zeros((3, 2, 2, 1), np.uint8))
+    np.save(pictures_of(cache), np.zeros((3, 2, 2, 1), np.uint8))
 
 
 def pickle_pictures(cache: Path) -> None:
-    np.save(next((cache / "published").glob("*.npy")), np.array([{}], object))
+    np.save(pictures_of(cache), np.array([{}], object))
 
 
 def delete_pictures(cache: Path) -> None:
-    next((cache / "published").glob("*.npy")).unlink()
+    pictures_of(cache).unlink()
 
 
 def damage_table(cache: Path) -> None:
-    next((cache / "published").glob("*.safetensors")).write_bytes(b"nothing")
+    next((cache / "published").glob("*.labels.npy")).write_bytes(b"nothing")
 
 
 @pytest.mark.parametrize(
@@ -319,7 +328,7 @@ def test_a_damaged_cache_is_made_again_with_a_warning(cache: Path, damage: objec
     put(cache / "data" / "tabled")
     quietly(Tabled())
     damage(cache)  # type: ignore[operator]
-    with pytest.warns(UserWarning, match="damaged.*made again"):
+    with pytest.warns(UserWarning, match="damaged.*converting tabled again"):
         assert Tabled().pictures.tobytes() == CONTENT
     assert quietly(Tabled()).tobytes() == CONTENT
 
@@ -327,13 +336,13 @@ def test_a_damaged_cache_is_made_again_with_a_warning(cache: Path, damage: objec
 def test_a_copied_cache_is_read_once_and_believed(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(cache / "data" / "tiny")
     quietly(Tiny())
-    (path,) = (cache / "published").glob("*.npy")
+    path = pictures_of(cache)
     shutil.copy(path, path.with_suffix(".copy"))
     os.replace(path.with_suffix(".copy"), path)
     os.utime(path, ns=(1, 1))
     monkeypatch.setattr(Tiny, "convert", lambda *_: pytest.fail("converted again"))
     assert quietly(Tiny()).tobytes() == CONTENT
-    monkeypatch.setattr(published, "_fingerprint", lambda *_: pytest.fail("read twice"))
+    monkeypatch.setattr(cache_of_pictures, "fingerprint", lambda *_: pytest.fail("read twice"))
     assert quietly(Tiny()).tobytes() == CONTENT
 
 
@@ -360,18 +369,25 @@ def test_a_file_that_gives_other_pictures_is_refused_and_nothing_is_kept(
 
 def test_a_full_disk_is_noticed_before_anything_is_written(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(cache / "data" / "tiny")
-    monkeypatch.setattr(published.shutil, "disk_usage", lambda _: SimpleNamespace(free=47))
-    message = refusal(Tiny())
+    monkeypatch.setattr(cache_of_pictures.shutil, "disk_usage", lambda _: SimpleNamespace(free=47))
+    monkeypatch.setattr(cache_of_pictures, "IN_MEMORY", 47)
+    message = refusal(Tiny(), FullDiskError)
     assert "48 bytes are needed" in message
     assert "SOBER_CACHE" in message
     assert converted_files(cache) == []
 
 
-def test_a_cache_that_cannot_be_made_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_cannot_be_made_is_refused_where_pictures_do_not_fit_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = put(tmp_path / "mine")
     (tmp_path / "plain").touch()
     monkeypatch.setenv("SOBER_CACHE", str(tmp_path / "plain" / "cache"))
+    monkeypatch.setattr(cache_of_pictures, "IN_MEMORY", 47)
     assert "SOBER_CACHE" in refusal(Tiny(str(path)))
+    monkeypatch.setattr(cache_of_pictures, "IN_MEMORY", 48)
+    with pytest.warns(UserWarning, match=r"could not be cached.*SOBER_CACHE"):
+        assert Tiny(str(path)).pictures.tobytes() == CONTENT
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -391,11 +407,13 @@ def test_a_published_world_is_listed_without_its_files(name: str, cache: Path) -
 def test_a_published_world_without_its_files_says_what_it_needs(name: str, cache: Path) -> None:
     opened = WORLDS[name]()
     source = opened.sources[0]  # type: ignore[attr-defined]
-    message = refusal(opened)  # type: ignore[arg-type]
+    message = refusal(opened, MissingError)  # type: ignore[arg-type]
     for fact in (name, source.file, source.url, str(cache / "data" / name), source.checksum or "checksum not known"):
         assert fact in message
-    with pytest.raises(RequestError, match="needs"):
+    with pytest.raises(MissingError, match="needs"):
         _ = opened.label
+    with pytest.raises(MissingError, match="needs"):
+        _ = view(opened, "part train 0.5").label
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -407,6 +425,41 @@ def test_a_source_has_its_terms_and_a_well_formed_checksum(name: str) -> None:
         if source.checksum is not None:
             kind, _, digits = source.checksum.partition(":")
             assert len(bytes.fromhex(digits)) == hashlib.new(kind).digest_size
+
+
+def test_a_world_says_which_of_its_files_is_absent_until_it_is_there_or_converted(cache: Path) -> None:
+    missing = Tiny().absent()
+    assert missing is not None
+    assert str(cache / "data" / "tiny") in missing
+    path = put(cache / "data" / "tiny")
+    assert Tiny().absent() is None
+    quietly(Tiny())
+    path.unlink()
+    assert Tiny().absent() is None
+    assert view(Tiny(), "part train 0.5").absent() is None
+    assert view(Tiny(), "keep row").absent() is None
+    shutil.rmtree(cache)
+    assert view(Tiny(), "part train 0.5").absent() == view(Tiny(), "keep row").absent() == missing
+
+
+def test_absent_answers_about_missing_files_alone(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of another size is there; and another error is not taken for a missing file."""
+    put(cache / "data" / "tiny", CONTENT[:-1])
+    assert Tiny().absent() is None
+
+    def wrong(*_: object) -> Path:
+        raise RequestError("something else")
+
+    monkeypatch.setattr(Tiny, "_path", wrong)
+    with pytest.raises(RequestError, match="something else"):
+        Tiny().absent()
+
+
+def test_a_condition_on_labels_that_are_missing_says_that_files_are_missing(cache: Path) -> None:
+    with pytest.raises(MissingError, match="celeba"):
+        world("celeba | without Male == 'yes'")
+    with pytest.raises(MissingError, match="no/such"):
+        _ = world("shapes3d:file=/no/such.h5 | part train 0.5").label
 
 
 def test_published_worlds_are_opened_by_name() -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from sober.errors import RequestError
 from sober.worlds import world
-from sober.worlds.drawn import teapots
 from sober.worlds.drawn.mesh import draw, fitted
 from sober.worlds.drawn.teapots import AZIMUTHS, ELEVATIONS, Teapots, teapot
 
@@ -24,10 +23,10 @@ paint = jax.jit(Teapots().paint)
 @pytest.fixture
 def coarse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """Few views, soon drawn, in a cache of their own."""
-    monkeypatch.setattr(teapots, "AZIMUTHS", 12)
-    monkeypatch.setattr(teapots, "ELEVATIONS", 4)
+    monkeypatch.setattr(Teapots, "azimuths", 12)
+    monkeypatch.setattr(Teapots, "elevations", 4)
     monkeypatch.setenv("SOBER_CACHE", str(tmp_path / "cache"))
-    yield tmp_path / "cache"
+    yield tmp_path / "cache" / "drawn"
     world.cache_clear()
 
 
@@ -135,7 +134,7 @@ def test_views_are_kept_for_each_object_apart(coarse: Path, tmp_path: Path) -> N
     assert one.spec == f"teapots:mesh={tmp_path / 'one.obj'}"
     assert (one.make_data() == same.make_data()).all()
     assert (one.make_data() != other.make_data()).any()
-    assert len(list(coarse.iterdir())) == 2
+    assert len(list(coarse.glob("*.npy"))) == 2
     assert one.render(np.arange(3)).shape == (3, 64, 64, 3)
 
 

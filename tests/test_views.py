@@ -20,8 +20,8 @@ from sober.training.train import Feed, Stopped, train
 from sober.types import Adam, Codes, Factor
 from sober.worlds import Grid, World, from_array, world
 from sober.worlds.stored import Stored
-from sober.worlds.views.joints import joint
-from sober.worlds.views.views import Joint, View, Without, view
+from sober.worlds.views import VIEWS, Joint, View, Without, view
+from sober.worlds.views.distributions import joint
 
 pytestmark = pytest.mark.usefixtures("quick_compiler")
 
@@ -83,6 +83,10 @@ def test_no_combination_is_drawn_that_the_table_forbids(table: list[list[int]]) 
     assert (weights[classes[:, 0], classes[:, 1]] > 0).all()
 
 
+def test_every_view_is_tested() -> None:
+    assert {spec.split(" | ")[1].split()[0] for spec in EVERY_VIEW} == VIEWS.keys()
+
+
 def test_a_table_of_ones_own_comes_from_a_file(tmp_path) -> None:
     rows = np.eye(8)
     np.savetxt(tmp_path / "table.csv", rows, delimiter=",")
@@ -92,6 +96,21 @@ def test_a_table_of_ones_own_comes_from_a_file(tmp_path) -> None:
     assert opened.label == Joint(BLOCKS, ("block_1", "block_2"), 5 * rows).label
     assert str(tmp_path) in opened.spec
     assert str(tmp_path) not in opened.label
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "it is empty"),
+        ("1,2\n3\n", "not a table of numbers"),
+        ("1,one\n", "not a table of numbers"),
+        ("1,2\n3,4\n", r"8 x 8 numbers from 0, got shape \(2, 2\)"),
+    ],
+)
+def test_a_file_that_is_no_table_of_the_right_size_is_refused(tmp_path, text: str, says: str) -> None:
+    (tmp_path / "table.csv").write_text(text)
+    with pytest.raises(RequestError, match=says):
+        world(f"blocks | joint block_1 block_2 {tmp_path / 'table.csv'}")
 
 
 def test_factors_that_are_not_kept_stay_at_their_class() -> None:
@@ -166,7 +185,7 @@ def test_what_cannot_be_viewed_says_why(spec: str, message: str) -> None:
 
 
 def test_codes_of_a_family_are_of_the_view_it_was_trained_on(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("sober.worlds.views.views.SAMPLE", 3000)
+    monkeypatch.setattr("sober.worlds.views.joint.SAMPLE", 3000)
     opened = world("blocks | joint block_1 block_2 D")
     runs = grid(opened, "beta_vae", {}, seeds=1, steps=20, latents=3, batch=16, optimiser=Adam(1e-3))
     family = train(runs, opened, tmp_path / "family")

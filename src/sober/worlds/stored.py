@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import abc
 import functools
-import hashlib
 from typing import Any
 
 import jax
@@ -17,13 +16,16 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt8
 
 from sober.device import free_memory
-from sober.worlds.world import World
+from sober.worlds.cache import fingerprint
+from sober.worlds.world import Origin, World
 
 RESIDENT_SHARE = 0.4  # of the device's free memory that pictures may take
 
 
 class Stored(World):
     """A world of pictures that exist already: `pictures` holds them all, in order."""
+
+    origin: Origin = "its files"
 
     @functools.cached_property
     @abc.abstractmethod
@@ -33,10 +35,7 @@ class Stored(World):
     @functools.cached_property
     def fingerprint(self) -> str:
         """16 hexadecimal digits that tell these pictures from others."""
-        digest = hashlib.sha256(str(self.pictures.shape).encode())
-        for start in range(0, len(self.pictures), 4096):
-            digest.update(np.ascontiguousarray(self.pictures[start : start + 4096]).data)
-        return digest.hexdigest()[:16]
+        return fingerprint(self.pictures)[:16]
 
     @functools.cached_property
     def resident(self) -> bool:  # type: ignore[override]

@@ -6,7 +6,7 @@ import abc
 import functools
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ from sober.types import Factor
 SHARD_BYTES = 2**30  # of pictures on the device, where they do not all fit
 SHARD_STEPS = 2000  # that a shard serves
 
+Origin = Literal["drawn", "its files", "you"]
 Labels = Int[np.ndarray, "N K"] | Float[np.ndarray, "N K"]  # classes from 0; real numbers where continuous
 
 
@@ -35,6 +36,9 @@ class World(abc.ABC):
     A world has two pure functions that run inside the compiled training step, `index` (which pictures) and `pixels`
     (what they look like), and arrays they read, `data`, which live on the device. All else is derived from these.
     Most worlds are a `Grid`, the whole Cartesian product of their factors; a `Continuum` has real-valued factors.
+
+    The common tests and the command line ask a world what applies to it: `origin` (worlds that are drawn are tested as
+    they are, others where their files are made), `stochastic`, `absent()`, and `quick()`, what tests look at.
     """
 
     name: str
@@ -45,6 +49,7 @@ class World(abc.ABC):
     size: int  # how many pictures there are
     stochastic = False  # whether pictures have nuisance, drawn anew each time they are trained on
     resident = True  # whether all of `data` fits on the device
+    origin: Origin = "drawn"  # where pictures come from
     flags: tuple[str, ...] = ()  # what scores of its codes should say (see `sober.metrics.FLAGS`)
 
     @abc.abstractmethod
@@ -100,8 +105,20 @@ class World(abc.ABC):
         return self.data, index
 
     def absent(self) -> str | None:
-        """Why its pictures are not here yet, without fetching anything; None where they are, or can be drawn."""
+        """Which files its pictures need that are not here, without fetching any; None where none is missing.
+
+        Nothing else is answered: whatever else is wrong with a world is an error of its own. Asking for the pictures of
+        a world with missing files raises `MissingError` where they cannot be fetched.
+        """
         return None
+
+    @classmethod
+    def quick(cls) -> World:
+        """A world of this kind that is drawn in a moment, for the tests that all worlds share.
+
+        By default the world itself. One whose drawing takes long draws less: fewer people, fewer views.
+        """
+        return cls()
 
     @property
     def example(self) -> Any:

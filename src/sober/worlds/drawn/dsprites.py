@@ -17,15 +17,15 @@ import itertools
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float32, Int, Key, UInt32, UInt64
 
-from sober.errors import RequestError, brief
-from sober.files import cached_array
+from sober.errors import MissingError, RequestError, brief
+from sober.files import npy_rows
 from sober.types import Factor
+from sober.worlds.cache import cached_array
 from sober.worlds.world import Grid
 
 SCALES = np.linspace(0.5, 1.0, 6)
@@ -35,6 +35,7 @@ SHAPES = ("square", "ellipse", "heart")
 SUBPIXELS = 256
 RENDERER = "1"  # part of the cache's name: a change that alters any pixel raises it
 PUBLISHED = (737280, 64, 64)
+ADVICE = "expected dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz as published"
 
 
 class DSprites(Grid):
@@ -59,6 +60,9 @@ class DSprites(Grid):
     def spec(self) -> str:
         return self.name if self.file is None else f"{self.name}:file={self.file}"
 
+    def absent(self) -> str | None:
+        return None if self.file is None or self.file.exists() else _not_there(self.file)
+
     @functools.cached_property
     def label(self) -> str:
         if self.file is None:
@@ -82,7 +86,7 @@ class DSprites(Grid):
 
 def _cached() -> UInt64[np.ndarray, "737280 64"]:
     """All pictures from the cache, rendered and stored on first use."""
-    return cached_array(f"dsprites-{RENDERER}", "rows", render_all, "rendering dsprites")
+    return cached_array("drawn", f"dsprites-{RENDERER}", render_all, "rendering dsprites")
 
 
 def render_all(workers: int = 2) -> UInt64[np.ndarray, "737280 64"]:
@@ -160,27 +164,22 @@ def _render_pose(xs: Int[np.ndarray, "32 V"], ys: Int[np.ndarray, "32 V"]) -> UI
 _FROM_COLUMN = np.array([(2**64 - 1) << c & (2**64 - 1) for c in range(65)], np.uint64)
 
 
+def _not_there(path: Path) -> str:
+    return f"{path} is not there: {ADVICE}"
+
+
 def _published(path: Path) -> UInt64[np.ndarray, "737280 64"]:
     """The pictures of the published npz, packed as they stream past: the 3 GB of bytes are never held at once."""
-    advice = "expected dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz as published"
+    if not path.exists():
+        raise MissingError(_not_there(path))
     try:
         with zipfile.ZipFile(path) as archive, archive.open("imgs.npy") as file:
-            version = np.lib.format.read_magic(file)
-            header: Any = {
-                (1, 0): np.lib.format.read_array_header_1_0,
-                (2, 0): np.lib.format.read_array_header_2_0,
-            }[version]
-            shape, fortran, dtype = header(file)
-            if shape != PUBLISHED or fortran or dtype != np.uint8:
-                raise RequestError(f"{path} holds {dtype} images of shape {shape}, not uint8 {PUBLISHED}: {advice}")
             rows = np.empty((PUBLISHED[0], 64), np.uint64)
-            for part in np.split(rows, 180):
-                images = np.frombuffer(file.read(part.size * 64), np.uint8).reshape(len(part), 64, 64)
-                part[:] = np.packbits(images, axis=-1, bitorder="little").view("<u8")[..., 0]
-            if file.read(1):  # reading to the end is also what makes zipfile compare the checksum
-                raise ValueError("more data than the header says")
-    except RequestError:
-        raise
+            done = 0
+            for images in npy_rows(file, PUBLISHED):
+                packed = np.packbits(images, axis=-1, bitorder="little")  # (n, 64, 8)
+                rows[done : done + len(images)] = packed.view("<u8")[..., 0]
+                done += len(images)
     except Exception as error:  # a damaged archive fails in too many ways to name: decompression, header, encoding
-        raise RequestError(f"{path} cannot be read as dSprites ({brief(error)}): {advice}") from error
+        raise RequestError(f"{path} cannot be read as dSprites ({brief(error)}): {ADVICE}") from error
     return rows

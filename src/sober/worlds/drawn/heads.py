@@ -13,7 +13,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt8
 
 from sober.types import Factor
-from sober.worlds.drawn.mesh import SIDE, Mesh, Surface, draw, fitted, joined, kept, sheet
+from sober.worlds.cache import cached_array
+from sober.worlds.drawn.mesh import SIDE, Mesh, Surface, draw, fitted, joined, sheet
 from sober.worlds.world import Grid
 
 PEOPLE = 50
@@ -48,20 +49,28 @@ class Heads(Grid):
     )
     image_shape = (SIDE, SIDE, 1)
     stochastic = True
+    people = PEOPLE
 
-    def make_data(self) -> UInt8[np.ndarray, "50 231 64 64"]:
-        return kept(f"{self.name}-{RENDERER}", all_heads)
+    @classmethod
+    def quick(cls) -> Heads:
+        few = cls()
+        few.people = 4
+        return few
+
+    def make_data(self) -> UInt8[np.ndarray, "people 231 64 64"]:
+        name = f"{self.name}-{RENDERER}-{self.people}"
+        return cached_array("drawn", name, lambda: all_heads(self.people), f"drawing {self.name}")
 
     def pixels(
-        self, data: UInt8[Array, "50 231 64 64"], index: Int[Array, " n"], key: Key[Array, ""]
+        self, data: UInt8[Array, "people 231 64 64"], index: Int[Array, " n"], key: Key[Array, ""]
     ) -> Float[Array, "n 64 64 1"]:
-        person = jax.vmap(lambda each: jax.random.randint(each, (), 0, PEOPLE))(self.keys(key, index))
+        person = jax.vmap(lambda each: jax.random.randint(each, (), 0, len(data)))(self.keys(key, index))
         return data[person, index][..., None].astype(jnp.float32) / 255
 
 
-def all_heads() -> UInt8[np.ndarray, "50 231 64 64"]:
+def all_heads(people: int) -> UInt8[np.ndarray, "people 231 64 64"]:
     azimuth, elevation = np.repeat(AZIMUTHS, len(ELEVATIONS)), np.tile(ELEVATIONS, len(AZIMUTHS))
-    return np.stack([draw(head(person), azimuth, elevation) for person in range(PEOPLE)])
+    return np.stack([draw(head(person), azimuth, elevation) for person in range(people)])
 
 
 def head(person: int) -> Mesh:

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +21,7 @@ import numpy as np
 from jaxtyping import Float, Float32, Int, UInt8
 
 from sober.errors import RequestError, brief
-from sober.files import cached_array
+from sober.machine import cores
 
 SIDE = 64
 FINE = 2 * SIDE  # drawn at twice the size and averaged, so that edges are smooth
@@ -203,7 +202,7 @@ def draw(
     step = max(1, TRIANGLES_AT_ONCE // mesh.size)
     parts = [turns[start : start + step] for start in range(0, len(turns), step)]
     # NumPy lets go of the interpreter lock inside each operation.
-    with ThreadPoolExecutor(workers or min(8, os.cpu_count() or 1)) as pool:
+    with ThreadPoolExecutor(workers or min(8, cores())) as pool:
         return np.concatenate([np.empty((0, SIDE, SIDE), np.uint8), *pool.map(lambda part: _views(mesh, part), parts)])
 
 
@@ -339,8 +338,3 @@ def _shade(normal: Float32[np.ndarray, "3 P"]) -> Float32[np.ndarray, " P"]:
     for _ in range(SHININESS_DOUBLINGS):
         gloss = gloss * gloss
     return np.minimum(FULL * (AMBIENT + (1 - AMBIENT) * matt) + GLOSS * gloss, 255)
-
-
-def kept(name: str, make: Callable[[], UInt8[np.ndarray, "..."]]) -> UInt8[np.ndarray, "..."]:
-    """Views from the cache, drawn and stored on first use; `name` must change when any of them does."""
-    return cached_array(name, "views", make, f"drawing {name}")

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt8
 
-from sober.errors import RequestError, brief
+from sober.errors import MissingError, RequestError, brief
 from sober.files import cache_dir, replacing
 from sober.worlds.drawn.dsprites import DSprites
 from sober.worlds.drawn.sprites import sprites
@@ -56,7 +56,7 @@ class ScreamDSprites(Grid):
 
     def absent(self) -> str | None:
         if self.image is not None or (cache_dir() / FILENAME).exists():
-            return None
+            return self.sprites.absent()
         return f"{self.name} needs a picture of Munch's The Scream, which is downloaded on first use"
 
     def make_data(self) -> tuple[Any, UInt8[np.ndarray, "height width 3"]]:
@@ -116,7 +116,7 @@ def found_painting() -> Path:
         download = pooch.HTTPDownloader(headers={"User-Agent": "sober (python)"})
         pooch.retrieve(SOURCE, known_hash=None, fname=path.name, path=path.parent, downloader=download)
     except Exception as error:  # no network, a refusal, a folder that cannot be written, no pooch
-        raise RequestError(
+        raise MissingError(
             f"scream_dsprites needs a picture of Munch's The Scream, which could not be downloaded "
             f"({type(error).__name__}): save {SOURCE} as {path}, or name any picture file, scream_dsprites:image=PATH"
         ) from error

@@ -34,5 +34,8 @@ class PaintedSprites(Grid):
     def label(self) -> str:
         return self.name + self.sprites.label.removeprefix(self.sprites.name)
 
+    def absent(self) -> str | None:
+        return self.sprites.absent()
+
     def make_data(self) -> UInt32[Array, "737280 128"]:
         return self.sprites.data

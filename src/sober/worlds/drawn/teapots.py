@@ -19,7 +19,8 @@ import numpy as np
 from jaxtyping import Array, Float, Key, UInt8
 
 from sober.types import Factor
-from sober.worlds.drawn.mesh import FULL, SIDE, Mesh, Surface, draw, fitted, joined, kept, read_obj, sheet
+from sober.worlds.cache import cached_array
+from sober.worlds.drawn.mesh import FULL, SIDE, Mesh, Surface, draw, fitted, joined, read_obj, sheet
 from sober.worlds.world import Continuum
 
 AZIMUTHS, ELEVATIONS = 160, 41  # views drawn; the steps of both are π/80
@@ -38,6 +39,13 @@ class Teapots(Continuum):
     low = (0.0, 0.0, 0.0, 0.0, 0.0)
     high = (2 * np.pi, np.pi / 2, 1.0, 1.0, 1.0)
     image_shape = (SIDE, SIDE, 3)
+    azimuths, elevations = AZIMUTHS, ELEVATIONS
+
+    @classmethod
+    def quick(cls) -> Teapots:
+        coarse = cls()
+        coarse.azimuths, coarse.elevations = 80, 21
+        return coarse
 
     def __init__(self, mesh: str | None = None) -> None:
         self.file = None if mesh is None else Path(mesh).expanduser().resolve()
@@ -55,30 +63,33 @@ class Teapots(Continuum):
         """What the pictures show, inside the unit ball."""
         return fitted(teapot(), closed=True) if self.file is None else fitted(read_obj(self.file))
 
-    def make_data(self) -> UInt8[np.ndarray, "160 41 64 64"]:
-        return kept(self.label.replace(":", "-") + f"-{RENDERER}", lambda: all_views(self.object))
+    def make_data(self) -> UInt8[np.ndarray, "azimuths elevations 64 64"]:
+        name = f"{self.label.replace(':', '-')}-{RENDERER}-{self.azimuths}x{self.elevations}"
+        make = functools.partial(all_views, self.object, self.azimuths, self.elevations)
+        return cached_array("drawn", name, make, f"drawing {self.name}")
 
     def paint(
-        self, data: UInt8[Array, "160 41 64 64"], values: Float[Array, "n 5"], key: Key[Array, ""]
+        self, data: UInt8[Array, "azimuths elevations 64 64"], values: Float[Array, "n 5"], key: Key[Array, ""]
     ) -> Float[Array, "n 64 64 3"]:
-        azimuth = values[:, 0] * (AZIMUTHS / (2 * jnp.pi))
-        elevation = values[:, 1] * ((ELEVATIONS - 1) / (jnp.pi / 2))
-        left, below = jnp.floor(azimuth), jnp.clip(jnp.floor(elevation), 0, ELEVATIONS - 2)
+        azimuths, elevations = data.shape[:2]
+        azimuth = values[:, 0] * (azimuths / (2 * jnp.pi))
+        elevation = values[:, 1] * ((elevations - 1) / (jnp.pi / 2))
+        left, below = jnp.floor(azimuth), jnp.clip(jnp.floor(elevation), 0, elevations - 2)
         shade = jnp.zeros(())
         for a, near_a in ((left, 1 - (azimuth - left)), (left + 1, azimuth - left)):
             for e, near_e in ((below, 1 - (elevation - below)), (below + 1, elevation - below)):
-                view = data[a.astype(jnp.int32) % AZIMUTHS, e.astype(jnp.int32)]  # (n, 64, 64)
+                view = data[a.astype(jnp.int32) % azimuths, e.astype(jnp.int32)]  # (n, 64, 64)
                 shade = shade + (near_a * near_e)[:, None, None] * view
         shade, colour = shade[..., None], values[:, None, None, 2:]
         own, white = jnp.minimum(shade / FULL, 1), jnp.maximum(shade - FULL, 0) / (255 - FULL)
         return jnp.clip(own * colour + white * (1 - colour), 0, 1)
 
 
-def all_views(mesh: Mesh) -> UInt8[np.ndarray, "160 41 64 64"]:
-    azimuth = 2 * np.pi * np.arange(AZIMUTHS) / AZIMUTHS
-    elevation = np.pi / 2 * np.arange(ELEVATIONS) / (ELEVATIONS - 1)
-    views = draw(mesh, np.repeat(azimuth, ELEVATIONS), np.tile(elevation, AZIMUTHS))
-    return views.reshape(AZIMUTHS, ELEVATIONS, SIDE, SIDE)
+def all_views(mesh: Mesh, azimuths: int, elevations: int) -> UInt8[np.ndarray, "azimuths elevations 64 64"]:
+    azimuth = 2 * np.pi * np.arange(azimuths) / azimuths
+    elevation = np.pi / 2 * np.arange(elevations) / (elevations - 1)
+    views = draw(mesh, np.repeat(azimuth, elevations), np.tile(elevation, azimuths))
+    return views.reshape(azimuths, elevations, SIDE, SIDE)
 
 
 def teapot() -> Surface:

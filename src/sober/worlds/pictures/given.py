@@ -18,8 +18,9 @@ from jaxtyping import UInt8
 from sober.errors import RequestError, brief, counted, listed
 from sober.types import Factor
 from sober.worlds.pictures.frame import Frame, pillow
-from sober.worlds.pictures.kept import About, Labelled, keep
+from sober.worlds.pictures.kept import About, keep
 from sober.worlds.pictures.label_table import Value, factors_of
+from sober.worlds.pictures.labelled import Labelled
 from sober.worlds.pictures.own import OwnPictures
 from sober.worlds.pictures.picture_files import in_order
 
@@ -48,7 +49,7 @@ def from_array(
         for start in range(0, shape[0], BLOCK):  # what is mapped from disk, or on a device, is never held at once
             yield from _as_bytes(np.asarray(images[start : start + BLOCK]), "the array").reshape(-1, *framed)
 
-    return OwnPictures(cache=keep(_not_all_dark(rows()), framed, lambda: about))
+    return OwnPictures(cache=keep(_not_all_dark(rows()), framed, lambda: about).digest)
 
 
 def from_iterable(
@@ -132,7 +133,8 @@ def _kept_as_they_come(iterable: Iterable[Any], frame: Frame, labelled: Callable
         return About(labels=labelled(count))
 
     pictures = in_order(lambda each: _framed(frame, *each), numbered())
-    return OwnPictures(cache=keep(pictures, frame.shape, about, grey_if_all_are=frame.mode == "auto"))
+    kept = keep(pictures, frame.shape, about, grey_if_all_are=frame.mode == "auto")
+    return OwnPictures(cache=kept.digest)
 
 
 def _framed(frame: Frame, at: int, value: Any) -> UInt8[np.ndarray, "H W C"]:

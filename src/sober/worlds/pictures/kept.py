@@ -1,40 +1,29 @@
-"""Pictures kept in the cache: written as they come, in the memory of a few, and mapped from disk ever after.
+"""A user's own pictures in the cache: written as they come, in the memory of a few, and mapped from disk ever after.
 
-pictures/DIGEST.npy              all pictures, (N, H, W, C) bytes: written last, so where it is the rest is too
-pictures/DIGEST.safetensors      the names of their files, which files could not be read, and labels, if there are any
-pictures/DIGEST.unreadable.txt   for a person to read, where there are such files
+Beside an entry's own files lies, for a person to read, DIGEST.unreadable.txt, where there are such files.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import hashlib
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, UInt8
+from jaxtyping import UInt8
 
-from sober.errors import RequestError, brief
-from sober.files import cache_dir, load_arrays, replacing, save_arrays, writable_folder
+from sober.errors import FullDiskError, RequestError, brief
+from sober.files import raw_rows, replacing, writable_folder
 from sober.types import Factor
+from sober.worlds.cache import Entry, entry_path, find_entry, make_entry
+from sober.worlds.pictures.labelled import UNLABELLED, Labelled
 from sober.worlds.pictures.picture_files import printable
-
-COPIED = 3 * 2**20  # values at a time: whole pixels, of one channel or three
-
-
-class Labelled(NamedTuple):
-    """What is known about pictures: factors, and a row of values for each; classes from 0, NaN where not known."""
-
-    factors: tuple[Factor, ...]
-    values: Float[np.ndarray, "N K"]
-
-
-UNLABELLED = Labelled((), np.empty((0, 0)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,54 +35,42 @@ class About:
     labels: Labelled = UNLABELLED
 
     def digest(self) -> str:
-        return hashlib.sha256(self._text().encode() + self.labels.values.tobytes()).hexdigest()
+        return hashlib.sha256(json.dumps(self.noted()).encode() + self.labels.values.tobytes()).hexdigest()
 
-    def save(self, path: Path) -> None:
-        text = np.frombuffer(self._text().encode(), np.uint8)  # an array: metadata has a limit, and names may be many
-        save_arrays(path, {"about": text, "labels": self.labels.values}, {"kind": "sober.pictures"})
-        if self.unreadable:
-            with replacing(unreadable_path(path)) as temporary:
-                lines = [f"{printable(name)}: {why}\n" for name, why in self.unreadable]
-                temporary.write_text("".join(lines), encoding="utf-8")
+    def noted(self) -> dict[str, Any]:
+        """All but the values of labels, as JSON has it."""
+        factors = [dataclasses.asdict(factor) for factor in self.labels.factors]
+        return {"names": self.names, "unreadable": self.unreadable, "factors": factors}
 
     @staticmethod
-    def load(path: Path) -> About:
-        arrays, _ = load_arrays(path)
-        text = json.loads(arrays["about"].tobytes())
-        factors = tuple(Factor(**{**each, "values": tuple(each["values"])}) for each in text["factors"])
-        unreadable = tuple((name, why) for name, why in text["unreadable"])
-        return About(tuple(text["names"]), unreadable, Labelled(factors, arrays["labels"]))
-
-    def _text(self) -> str:
-        factors = [dataclasses.asdict(factor) for factor in self.labels.factors]
-        return json.dumps({"names": self.names, "unreadable": self.unreadable, "factors": factors})
+    def of(entry: Entry) -> About:
+        factors = tuple(Factor(**{**each, "values": tuple(each["values"])}) for each in entry.about["factors"])
+        labels = UNLABELLED if entry.labels is None else Labelled(factors, np.asarray(entry.labels))
+        unreadable = tuple((name, why) for name, why in entry.about["unreadable"])
+        return About(tuple(entry.about["names"]), unreadable, labels)
 
 
-class Entry(NamedTuple):
-    """Pictures in the cache, and what is kept beside them."""
+class Kept(NamedTuple):
+    """A user's pictures in the cache, and what is kept beside them."""
 
+    digest: str  # the name of their entry
     pictures: UInt8[np.ndarray, "N H W C"]
     about: About
+    fingerprint: str | None  # of the pictures alone; None where it is not known without reading them
 
 
-def entry_path(digest: str) -> Path:
-    return cache_dir() / "pictures" / f"{digest}.npy"
+def record_path(digest: str) -> Path:
+    return entry_path("pictures", digest)
 
 
-def unreadable_path(path: Path) -> Path:
-    return path.with_suffix(".unreadable.txt")
+def unreadable_path(digest: str) -> Path:
+    return record_path(digest).with_suffix(".unreadable.txt")
 
 
-def open_entry(digest: str) -> Entry | None:
-    """The pictures of this name, mapped from disk; None where there are none, an error where they are damaged."""
-    path = entry_path(digest)
-    if not path.exists():
-        return None
-    try:
-        pictures = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:  # a file that is cut short is refused here too
-        raise RequestError(f"{path} is damaged ({brief(error)}): delete it to make it again") from error
-    return Entry(pictures, About.load(path.with_suffix(".safetensors")))
+def find_kept(digest: str, doing: str) -> Kept | None:
+    """The pictures of this name, mapped from disk; None where there are none, with a warning where they are damaged."""
+    entry = find_entry(record_path(digest), lambda made_from: True, doing)  # the name says what they were made from
+    return None if entry is None else _kept(digest, entry)
 
 
 def keep(
@@ -101,45 +78,80 @@ def keep(
     shape: tuple[int, int, int],
     about: Callable[[], About],
     *,
+    folder: Path | None = None,
     digest: str | None = None,
     grey_if_all_are: bool = False,
-) -> str:
-    """Writes pictures of one `shape` into the cache and returns the name of their entry.
+) -> Kept:
+    """Writes pictures of one `shape` into the cache, from a `folder` or given from Python.
 
-    The name is `digest`, or follows from the pictures and what is known about them: `about`, asked for when all
-    pictures have come. With `grey_if_all_are`, three channels that agree in every pixel become one.
+    The name of the entry is `digest`, or follows from the pictures and what is known about them: `about`, asked for
+    when all pictures have come. With `grey_if_all_are`, three channels that agree in every pixel become one. Pictures
+    of a folder can be decoded again, so they may stay in memory where the cache cannot be written to.
     """
-    folder = writable_folder(entry_path("").parent)
     content, count, coloured = hashlib.sha256(str(shape).encode()), 0, False
     # A file without a name: how many pictures there are and whether any has colours is known only at the end, and
     # whatever happens before that, nothing stays behind.
-    with tempfile.TemporaryFile(dir=folder) as spool:
+    with tempfile.TemporaryFile(dir=_place(again=folder is not None)) as spool:
         for picture in pictures:
             coloured = coloured or bool((picture != picture[..., :1]).any())
             content.update(np.ascontiguousarray(picture).data)
-            with _written(folder):
+            with _writing():
                 spool.write(np.ascontiguousarray(picture).data)
             count += 1
         found = about()
         content.update(found.digest().encode())
         channels = 1 if grey_if_all_are and not coloured else shape[2]
         content.update(str(channels).encode())
-        digest = digest or content.hexdigest()[:16]
-        path = entry_path(digest)
-        with _written(folder):
+        name = digest or content.hexdigest()[:16]
+
+        def parts() -> Iterator[UInt8[np.ndarray, "n H W C"]]:
             spool.seek(0)
-            found.save(path.with_suffix(".safetensors"))
-            with replacing(path) as temporary, open(temporary, "wb") as file:
-                header = {"descr": "|u1", "fortran_order": False, "shape": (count, *shape[:2], channels)}
-                np.lib.format.write_array_header_1_0(file, header)
-                while block := spool.read(COPIED):
-                    file.write(np.frombuffer(block, np.uint8).reshape(-1, shape[2])[:, :channels].tobytes())
-    return digest
+            for rows in raw_rows(spool, (count, *shape)):
+                yield rows[..., :channels]
+
+        entry = make_entry(
+            record_path(name),
+            {"folder": None if folder is None else str(folder)},
+            (count, *shape[:2], channels),
+            parts,
+            labels=found.labels.values if found.labels.factors else None,
+            about=found.noted(),
+            or_in_memory=folder is not None,
+        )
+    _list_unreadable(name, found)
+    return _kept(name, entry)
+
+
+def _kept(digest: str, entry: Entry) -> Kept:
+    return Kept(digest, entry.pictures, About.of(entry), entry.fingerprint if entry.labels is None else None)
+
+
+def _list_unreadable(digest: str, about: About) -> None:
+    path = unreadable_path(digest)
+    if about.unreadable and path.parent.is_dir():
+        with _writing(), replacing(path) as temporary:
+            lines = [f"{printable(name)}: {why}\n" for name, why in about.unreadable]
+            temporary.write_text("".join(lines), encoding="utf-8")
+
+
+def _place(*, again: bool) -> Path | None:
+    """A folder for what is not complete yet: the cache's own, so that room there is noticed early.
+
+    Where that cannot be written to, the system's folder for such files, if the pictures can be had `again`.
+    """
+    try:
+        return writable_folder(record_path("").parent)
+    except RequestError:
+        if not again:
+            raise
+        return None
 
 
 @contextlib.contextmanager
-def _written(folder: Path) -> Iterator[None]:
+def _writing() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise RequestError(f"pictures cannot be kept in {folder} ({brief(error)}): set SOBER_CACHE") from error
+        kind = FullDiskError if error.errno == errno.ENOSPC else RequestError
+        folder = record_path("").parent
+        raise kind(f"pictures cannot be kept in {folder} ({brief(error)}): set SOBER_CACHE") from error

@@ -12,8 +12,8 @@ text or whole numbers, all different   left out: names and numbers of pictures
 
 from __future__ import annotations
 
-import csv
 import math
+import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ from jaxtyping import Float, Int
 
 from sober.errors import RequestError, brief, counted, listed
 from sober.types import Factor, Kind
-from sober.worlds.pictures.kept import Labelled
+from sober.worlds.pictures.labelled import Labelled
 from sober.worlds.pictures.picture_files import ENDINGS, printable
 
 Value = str | float | None  # None is missing
@@ -146,36 +146,52 @@ def _read(path: Path) -> Columns:
     return table
 
 
-def _read_csv(path: Path) -> Columns:
+def _polars(path: Path) -> Any:
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            first = file.readline()
-            file.seek(0)
-            # Tables come with commas, semicolons or tabs: whichever the line of names has most of.
-            lines = csv.reader(file, delimiter=max(",;\t", key=first.count), strict=True)
-            names = [name.strip() or f"column {at}" for at, name in enumerate(next(lines, []), start=1)]
-            rows = []
-            for line in lines:
-                if line and len(line) != len(names):
-                    raise RequestError(
-                        f"{path}, line {lines.line_num}: {counted(len(line), 'value')} for "
-                        f"{counted(len(names), 'column')}"
-                    )
-                if line:
-                    rows.append(line)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        import polars  # noqa: PLC0415
+    except ImportError as error:
+        raise RequestError(f"reading {path.name} needs polars: pip install polars") from error
+    return polars
+
+
+def _read_csv(path: Path) -> Columns:
+    polars = _polars(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig").replace("\r\n", "\n").replace("\r", "\n").strip("\n")
+        if not text:
+            return {}
+        # Tables come with commas, semicolons or tabs: whichever the line of names has most of.
+        separator = max(",;\t", key=text.partition("\n")[0].count)
+        rows = _without_quoted(text, separator)
+        _check_widths(path, rows, separator)
+        # Cells stay text: a picture may be named 007. Names are a row like others: polars would rename equal ones.
+        frame = polars.read_csv(text.encode(), separator=separator, has_header=False, infer_schema_length=0)
+        frame = frame.filter(polars.Series([bool(row) for row in rows]))  # a blank line is no row
+    except (OSError, UnicodeDecodeError, polars.exceptions.PolarsError) as error:
         raise RequestError(f"{path} cannot be read as CSV in UTF-8 ({brief(error)})") from error
+    frame = frame.with_columns(polars.all().str.strip_chars())
+    names = [name or f"column {at}" for at, name in enumerate(frame.row(0), start=1)]
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise RequestError(f"{path} has several columns named {listed(twice)}: rename them")
-    stripped = ([cell.strip() for cell in cells] for cells in zip(*rows, strict=True))
-    return (
-        {
-            name: [None if cell.lower() in MISSING else cell for cell in cells]
-            for name, cells in zip(names, stripped, strict=True)
-        }
-        if rows
-        else {}
-    )
+    return {
+        name: [None if cell is None or cell.lower() in MISSING else cell for cell in column[1:]]
+        for name, column in zip(names, frame, strict=True)
+    }
+
+
+def _without_quoted(text: str, separator: str) -> list[str]:
+    """The rows of a CSV file with their quoted cells left empty: what is quoted may hold separators and lines."""
+    quoted = rf'(^|{separator})"[^"]*(?:""[^"]*)*"'
+    return re.sub(quoted, r"\1", text, flags=re.MULTILINE).split("\n")
+
+
+def _check_widths(path: Path, rows: list[str], separator: str) -> None:
+    """An error where a row has more or fewer cells than there are names; polars would fill up a short one."""
+    columns = rows[0].count(separator) + 1
+    for number, row in enumerate(filter(None, rows[1:]), start=1):
+        cells = row.count(separator) + 1
+        if cells != columns:
+            raise RequestError(f"{path}, row {number}: {counted(cells, 'value')} for {counted(columns, 'column')}")
 
 
 def _typed(cells: list[Value]) -> list[Value]:
@@ -193,10 +209,7 @@ def _number(text: str) -> float:
 
 
 def _read_parquet(path: Path) -> Columns:
-    try:
-        import polars  # noqa: PLC0415
-    except ImportError as error:
-        raise RequestError(f"reading {path.name} needs polars: pip install polars (or save it as CSV)") from error
+    polars = _polars(path)
     try:
         schema = polars.read_parquet_schema(path)
         usable = [name for name, kind in schema.items() if kind.is_numeric() or kind in _texts(polars)]

@@ -20,8 +20,9 @@ from jaxtyping import Int, UInt8
 
 from sober.errors import RequestError, brief, counted
 from sober.types import Factor
+from sober.worlds.cache import fingerprint
 from sober.worlds.pictures.frame import Frame, pillow
-from sober.worlds.pictures.kept import About, Entry, entry_path, keep, open_entry, unreadable_path
+from sober.worlds.pictures.kept import About, Kept, find_kept, keep, record_path, unreadable_path
 from sober.worlds.pictures.label_table import parse_kinds, read_labels
 from sober.worlds.pictures.picture_files import ENDINGS, PictureFiles, in_order, picture_files, printable
 from sober.worlds.stored import Stored
@@ -41,6 +42,7 @@ class OwnPictures(Stored):
     """
 
     name = "pictures"
+    origin = "you"
     summary = "your own pictures: a folder, a zip archive, or arrays"
     reference = "yours"
     factors: tuple[Factor, ...] = ()
@@ -61,7 +63,7 @@ class OwnPictures(Stored):
         if labels is None and (file or kinds):
             raise RequestError("file and kinds describe a table of labels: add labels=TABLE")
         self._options: dict[str, Any] = {}
-        self._entry: Entry | None = None
+        self._kept: Kept | None = None
         if folder is None and cache is None:
             if labels is not None:
                 raise RequestError("labels need pictures: pictures:folder=PATH,labels=TABLE")
@@ -69,19 +71,19 @@ class OwnPictures(Stored):
         if cache is not None:
             if folder is not None or labels is not None:
                 raise RequestError("pictures:cache=DIGEST takes no folder and no labels: it has its own")
-            self._options, self._entry = {"cache": cache}, _kept(cache)
-            labelled = self._entry.about.labels
+            self._options, self._kept = {"cache": cache}, _given(cache)
+            labelled = self._kept.about.labels
         else:
             path, frame = Path(folder or "").expanduser().resolve(), Frame.of(size, fit, mode)
             self._options = {"folder": path, "size": size, "fit": fit, "mode": mode}
-            self._entry = _decoded(path, frame)
-            labelled = self._entry.about.labels
+            self._kept = _decoded(path, frame)
+            labelled = self._kept.about.labels
             if labels is not None:
                 table = Path(labels).expanduser().resolve()
                 self._options |= {"labels": table, "file": file, "kinds": kinds}
-                names = self._entry.about.names
+                names = self._kept.about.names
                 labelled = read_labels(table, names, file=file, kinds=parse_kinds(kinds or ""))
-        self.size, self.image_shape = len(self._entry.pictures), self._entry.pictures.shape[1:]
+        self.size, self.image_shape = len(self._kept.pictures), self._kept.pictures.shape[1:]
         self.factors, self._labelled = labelled
         of = "" if cache else f" from {self._options['folder'].name}"
         shape = " x ".join(map(str, self.image_shape))
@@ -99,6 +101,10 @@ class OwnPictures(Stored):
     @functools.cached_property
     def label(self) -> str:
         return f"{self.name}:{self.fingerprint}"
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        return (self._opened.fingerprint or fingerprint(self.pictures))[:16]
 
     @functools.cached_property
     def pictures(self) -> UInt8[np.ndarray, "N H W C"]:
@@ -124,51 +130,45 @@ class OwnPictures(Stored):
         return self._labelled.astype(np.int32) if classes else self._labelled
 
     @property
-    def _opened(self) -> Entry:
-        if self._entry is None:
+    def _opened(self) -> Kept:
+        if self._kept is None:
             raise RequestError("the world 'pictures' needs a folder or zip archive: pictures:folder=PATH")
-        return self._entry
+        return self._kept
 
 
-def _kept(digest: str) -> Entry:
+def _given(digest: str) -> Kept:
     """Pictures that were given from Python."""
     if not re.fullmatch(r"[0-9a-f]{16}", digest):
         raise RequestError(f"pictures:cache={digest}: expected 16 hexadecimal digits, as a world's spec has them")
-    entry = open_entry(digest)
-    if entry is None:
+    kept = find_kept(digest, "give the pictures")
+    if kept is None:
         raise RequestError(
-            f"pictures:cache={digest} is not in {entry_path(digest).parent}: the cache was emptied, or is on "
+            f"pictures:cache={digest} is not in {record_path(digest).parent}: the cache was emptied, or is on "
             "another machine; pass the same pictures to sober.worlds.from_array, from_iterable or from_dataset again"
         )
-    return entry
+    return kept
 
 
-def _decoded(path: Path, frame: Frame) -> Entry:
+def _decoded(path: Path, frame: Frame) -> Kept:
     """The pictures of a folder or an archive from the cache, decoded and kept on first use."""
     with picture_files(path) as files:
         if not files.stamps:
             raise RequestError(f"{path} has no pictures: looked for files ending in {' '.join(sorted(ENDINGS))}")
         asked = [DECODER, str(path), frame.height, frame.width, frame.fit, frame.mode, list(files.stamps.items())]
         digest = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
-        try:
-            entry = open_entry(digest)
-        except RequestError as error:
-            warnings.warn(f"{error}; decoding {path} again", stacklevel=2)
-            entry = None
-        if entry is None:
-            _decode(files, path, frame, digest)
-            entry = open_entry(digest)
-    assert entry is not None
-    if bad := entry.about.unreadable:
+        kept = find_kept(digest, f"decoding {path}") or _decode(files, path, frame, digest)
+    if bad := kept.about.unreadable:
+        listing = unreadable_path(digest)
+        where = f"; all of them are listed in {listing}" if listing.exists() else ""
         warnings.warn(
             f"{len(bad):,} of {counted(len(files.stamps), 'file')} in {path} cannot be read and are left out: "
-            f"{_few(bad)}; all of them are listed in {unreadable_path(entry_path(digest))}",
+            f"{_few(bad)}{where}",
             stacklevel=2,
         )
-    return entry
+    return kept
 
 
-def _decode(files: PictureFiles, path: Path, frame: Frame, digest: str) -> None:
+def _decode(files: PictureFiles, path: Path, frame: Frame, digest: str) -> Kept:
     pillow()
     names: list[str] = []
     unreadable: list[tuple[str, str]] = []
@@ -192,7 +192,7 @@ def _decode(files: PictureFiles, path: Path, frame: Frame, digest: str) -> None:
             raise RequestError(f"none of {counted(len(unreadable), 'file')} in {path} can be read: {_few(unreadable)}")
         return About(tuple(names), tuple(unreadable))
 
-    keep(readable(), frame.shape, about, digest=digest, grey_if_all_are=frame.mode == "auto")
+    return keep(readable(), frame.shape, about, folder=path, digest=digest, grey_if_all_are=frame.mode == "auto")
 
 
 def _few(unreadable: Sequence[tuple[str, str]]) -> str:

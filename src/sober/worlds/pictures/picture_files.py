@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeVar
 
 from sober.errors import RequestError, brief
+from sober.machine import cores
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm", ".pnm", ".avif")
 LARGEST_FILE = 2**29  # bytes in a member of an archive, which is read whole
@@ -98,7 +99,7 @@ def printable(name: str) -> str:
 
 def in_order(function: Callable[[A], B], items: Iterable[A]) -> Iterator[B]:
     """`function` of each item, in order, by as many threads as there are cores; few results wait at a time."""
-    workers = len(os.sched_getaffinity(0))
+    workers = cores()
     waiting: collections.deque[Future[B]] = collections.deque()
     with ThreadPoolExecutor(workers) as pool:  # Pillow lets go of the interpreter lock while it decodes and scales
         for item in items:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
-import os
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 from jaxtyping import UInt8
 
 from sober.errors import RequestError, brief
+from sober.machine import cores
 
 LARGEST = 64 * 2**20  # bytes in one member: published ones are far smaller, a malicious one may be endless
-ROWS = 1024  # pictures held at a time
 
 
 @contextlib.contextmanager
@@ -32,29 +31,6 @@ def reading(path: Path, world: str) -> Iterator[None]:
     except Exception as error:  # decompression, headers, encodings, pictures: too many kinds to name
         why = f"not found: {error.args[0]}" if isinstance(error, KeyError) else brief(error)
         raise RequestError(f"{path} cannot be read as {world} ({why}): expected the file as published") from error
-
-
-def npy_rows(file: IO[bytes], shape: tuple[int, ...]) -> Iterator[UInt8[np.ndarray, "n ..."]]:
-    """The bytes of an npy file that must have this shape, some rows at a time."""
-    version = np.lib.format.read_magic(file)
-    header: Any = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
-    found, fortran, dtype = header(file)
-    if found != shape or fortran or dtype != np.uint8:
-        raise ValueError(f"it holds {dtype} images of shape {found}, not uint8 {shape}")
-    yield from raw_rows(file, shape)
-    if file.read(1):  # reading to the end is also what makes zipfile compare the checksum
-        raise ValueError("more data than its header says")
-
-
-def raw_rows(file: IO[bytes], shape: tuple[int, ...]) -> Iterator[UInt8[np.ndarray, "n ..."]]:
-    """The next bytes of a file as an array of this shape, some rows at a time."""
-    row = int(np.prod(shape[1:]))
-    for start in range(0, shape[0], ROWS):
-        rows = min(ROWS, shape[0] - start)
-        content = file.read(rows * row)
-        if len(content) < rows * row:
-            raise ValueError("it ends too early")
-        yield np.frombuffer(content, np.uint8).reshape(rows, *shape[1:])
 
 
 def zip_members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
@@ -142,6 +118,6 @@ def pictures(
             raise ValueError(f"{name}: {brief(error)}") from error
 
     rest = iter(contents)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # Pillow lets go of the interpreter lock
+    with ThreadPoolExecutor(cores()) as pool:  # Pillow lets go of the interpreter lock
         while some := list(itertools.islice(rest, 256)):
             yield np.stack(list(pool.map(one, some)))

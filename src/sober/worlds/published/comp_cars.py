@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int, UInt8
 
-from sober.errors import RequestError
+from sober.errors import MissingError, RequestError
 from sober.types import Factor
 from sober.worlds.published.archives import picture, pictures
 from sober.worlds.published.published import Published, Source, Table
@@ -58,11 +58,11 @@ class CompCars(Published):
     @functools.cached_property
     def _table(self) -> Table | None:
         """What is in the folder; None where there is none, so that the world can be listed without it."""
-        if kept := self.kept():
-            return kept.table
+        if cached := self.cached():
+            return cached.table
         try:
             folders = self.paths(fetch=False)
-        except RequestError:
+        except MissingError:
             if self.file is not None:
                 raise
             return None

@@ -16,8 +16,8 @@ from typing import IO
 import numpy as np
 from jaxtyping import UInt8
 
+from sober.files import npy_rows, raw_rows
 from sober.types import Factor
-from sober.worlds.published.archives import npy_rows, raw_rows
 from sober.worlds.published.published import Published, Source
 from sober.worlds.world import Grid
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import UInt8
 
+from sober.files import npy_rows
 from sober.types import Factor
-from sober.worlds.published.archives import npy_rows
 from sober.worlds.published.published import Published, Source
 from sober.worlds.world import Grid
 
@@ -39,7 +39,7 @@ CITATION = r"""@inproceedings{gondal2019transfer,
 def _source(kind: str, md5: str) -> Source:
     return Source(
         f"mpi3d_{kind}.npz",
-        f"https://storage.googleapis.com/disentanglement_dataset/Final_Dataset/mpi3d_{kind}.npz",
+        f"https://storage.googleapis.com/mpi3d_disentanglement_dataset/data/mpi3d_{kind}.npz",
         checksum=f"md5:{md5}",
         licence="CC BY 4.0",
         citation=CITATION,

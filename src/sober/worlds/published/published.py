@@ -1,8 +1,4 @@
-"""Published data sets: finding the file, checking it, and converting its pictures once.
-
-The converted pictures lie in the cache as an uncompressed npy file, which is mapped and not read, so a world opens at
-once however large it is. Beside it a small json file says which files it was made from and what it must contain.
-"""
+"""Published data sets: finding the file, checking it, and converting its pictures once, into the cache."""
 
 from __future__ import annotations
 
@@ -10,12 +6,9 @@ import abc
 import dataclasses
 import functools
 import hashlib
-import json
 import os
-import shutil
 import sys
 import urllib.parse
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,8 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Int, UInt8
 
-from sober.errors import RequestError, brief
-from sober.files import cache_dir, load_arrays, read_json, replacing, save_arrays, write_json
+from sober.errors import MissingError, RequestError, brief
+from sober.files import cache_dir
+from sober.worlds.cache import Entry, entry_path, find_entry, make_entry, stamp
 from sober.worlds.published.archives import reading
 from sober.worlds.stored import Stored
 
@@ -61,6 +55,12 @@ class Converted(NamedTuple):
     table: Table | None
     fingerprint: str  # of pictures and table
     verified: bool  # whether every file they were made from had its published checksum
+
+    @staticmethod
+    def of(entry: Entry) -> Converted:
+        values = tuple(map(tuple, entry.about["values"]))
+        table = None if entry.labels is None else Table(np.asarray(entry.labels), values)
+        return Converted(entry.pictures, table, entry.fingerprint, entry.about["verified"])
 
 
 def data_dir() -> Path:
@@ -104,37 +104,21 @@ class Published(Stored):
     @functools.cached_property
     def converted(self) -> Converted:
         """The pictures, from the cache or, the first time, from the published files."""
-        return self.kept() or self._make()
+        return self.cached() or self._make()
 
-    def kept(self) -> Converted | None:
+    def cached(self) -> Converted | None:
         """What the cache holds of this world, if that is whole and its files are still the same."""
-        npy, about, table = self._cache()
-        if not about.exists():
-            return None
-        try:
-            record = read_json(about)
-            if not self._same_files(record["files"]):
-                return None
-            pictures = np.load(npy, mmap_mode="r", allow_pickle=False)
-            labels = _load_table(table) if record["table"] else None
-            count = len(labels.labels) if labels else self.size
-            if pictures.shape != (count, *self.image_shape) or pictures.dtype != np.uint8:
-                raise ValueError(f"{npy} holds other pictures")
-            # An unchanged size and time are as good as reading it all; a copy of the cache is read once.
-            if record["stamp"] != _stamp(npy) or npy.stat().st_size != pictures.offset + pictures.nbytes:
-                if _fingerprint(pictures, labels) != record["fingerprint"]:
-                    raise ValueError(f"{npy} does not have its checksum")
-                write_json(about, {**record, "stamp": _stamp(npy)})
-            return Converted(pictures, labels, record["fingerprint"], record["verified"])
-        except (RequestError, OSError, ValueError, LookupError, TypeError, EOFError) as error:
-            warnings.warn(f"{about} or what it describes is damaged ({brief(error)}): made again", stacklevel=2)
-            return None
+        entry = find_entry(self._record(), self._same_files, f"converting {self.name}")
+        return None if entry is None else Converted.of(entry)
 
     def absent(self) -> str | None:
+        if self.cached() is not None:
+            return None
         try:
-            return None if self.kept() is not None or self.paths(fetch=False) else ""
-        except RequestError as error:
+            self.paths(fetch=False)
+        except MissingError as error:
             return brief(error)
+        return None
 
     def paths(self, *, fetch: bool = True) -> tuple[Path, ...]:
         """Where the published files lie; those that are missing are downloaded, unless `fetch` is off."""
@@ -142,59 +126,42 @@ class Published(Stored):
 
     def _make(self) -> Converted:
         paths = self.paths()
-        files = [[str(path), *_stamp(path)] for path in paths]
+        files = [[str(path), *stamp(path)] for path in paths]
         checks = [_verify(path, source) for path, source in zip(paths, self.sources, strict=True)]
         table = self.table(*paths)
-        shape = (self.size if table is None else len(table.labels), *self.image_shape)
-        npy, about, labels = self._cache()
-        try:
-            npy.parent.mkdir(parents=True, exist_ok=True)
-            if shutil.disk_usage(npy.parent).free < np.prod(shape):
-                raise OSError(f"{np.prod(shape):,} bytes are needed")
-            about.unlink(missing_ok=True)  # it would describe other pictures until it is written again
-            fingerprint = self._write(npy, shape, table, paths)
-            if table is not None:
-                save_arrays(labels, {"labels": table.labels}, {"values": json.dumps(table.values)})
-            record = {"files": files, "verified": all(checks), "table": table is not None}
-            write_json(about, {**record, "fingerprint": fingerprint, "stamp": _stamp(npy)})
-        except OSError as error:
-            raise RequestError(
-                f"{self.name} could not be converted into {npy.parent} ({brief(error)}): free some space, "
-                "or set SOBER_CACHE to another folder"
-            ) from error
-        return Converted(np.load(npy, mmap_mode="r", allow_pickle=False), table, fingerprint, all(checks))
+        count = self.size if table is None else len(table.labels)
+        entry = make_entry(
+            self._record(),
+            files,
+            (count, *self.image_shape),
+            lambda: self._parts(paths, count),
+            labels=None if table is None else table.labels,
+            about={"verified": all(checks), "values": [] if table is None else table.values},
+        )
+        return Converted.of(entry)
 
-    def _write(self, npy: Path, shape: tuple[int, ...], table: Table | None, paths: tuple[Path, ...]) -> str:
-        """Writes the pictures as they stream past, and returns their fingerprint."""
-        digest, done = _digest(shape, table), 0
-        with replacing(npy) as temporary, open(temporary, "wb") as file:
-            about = {"descr": "|u1", "fortran_order": False, "shape": shape}
-            np.lib.format.write_array_header_1_0(file, about)
-            for part in self._parts(paths):
-                if part.dtype != np.uint8 or part.shape[1:] != shape[1:]:
-                    raise RequestError(f"{paths[0]} holds {part.dtype} images of {part.shape[1:]}, not uint8 {shape}")
-                content = np.ascontiguousarray(part).data
-                file.write(content)
-                digest.update(content)
-                done += len(part)
-            if done != shape[0]:
-                raise RequestError(f"{paths[0]} holds {done:,} pictures, not {shape[0]:,}: is it the published file?")
-        return digest.hexdigest()
-
-    def _parts(self, paths: tuple[Path, ...]) -> Iterator[UInt8[np.ndarray, "n H W C"]]:
+    def _parts(self, paths: tuple[Path, ...], count: int) -> Iterator[UInt8[np.ndarray, "n H W C"]]:
+        """The pictures of the published files, which must be so many and of the form of this world."""
+        done = 0
         with reading(paths[0], self.name):
-            yield from self.convert(*paths)
+            for part in self.convert(*paths):
+                if part.dtype != np.uint8 or part.shape[1:] != self.image_shape:
+                    expected = f"uint8 {self.image_shape}"
+                    raise RequestError(f"{paths[0]} holds {part.dtype} images of {part.shape[1:]}, not {expected}")
+                done += len(part)
+                yield part
+        if done != count:
+            raise RequestError(f"{paths[0]} holds {done:,} pictures, not {count:,}: is it the published file?")
 
-    def _cache(self) -> tuple[Path, Path, Path]:
-        """The files of this world in the cache: pictures, what they were made from, labels."""
-        of = "" if self.file is None else "-" + hashlib.sha256(str(self.file).encode()).hexdigest()[:12]
-        stem = cache_dir() / "published" / f"{self.name}-{self.conversion}{of}"
-        return tuple(stem.with_name(stem.name + end) for end in (".npy", ".json", ".safetensors"))  # type: ignore[return-value]
+    def _record(self) -> Path:
+        """Where the cache keeps this world."""
+        named = "" if self.file is None else "-" + hashlib.sha256(str(self.file).encode()).hexdigest()[:12]
+        return entry_path("published", f"{self.name}-{self.conversion}{named}")
 
     def _same_files(self, files: list[Any]) -> bool:
         # Files in the data folder may be deleted once they are converted; one that was named must be there.
         return all(
-            _stamp(Path(path)) == [size, time] if Path(path).exists() else self.file is None
+            stamp(Path(path)) == [size, time] if Path(path).exists() else self.file is None
             for path, size, time in files
         )
 
@@ -211,23 +178,17 @@ class Published(Stored):
         if self.file is not None and self.file.is_dir() and source.unpacked and len(self.sources) == 1:
             return self.file  # the unpacked folder itself
         if self.file is not None:
-            raise RequestError(f"{self.file} is not there, or is a folder without {source}: see {source.url}")
+            raise MissingError(f"{self.file} is not there, or is a folder without {source}: see {source.url}")
         why = ""
         if fetch and source.direct:
             try:
                 return _download(source, folder / source.file)
             except Exception as error:  # no network, a full disk, a checksum: all have the same remedy
                 why = f" (no download: {brief(error)})"
-        raise RequestError(
+        raise MissingError(
             f"{self.name} needs {source}{why}: get it from {source.url} and put it in {folder}, "
             f"or say where it is with {self.name}:file=PATH"
         )
-
-
-def _stamp(path: Path) -> list[int]:
-    """What changes when a file does: its size and its time."""
-    about = path.stat()
-    return [about.st_size, about.st_mtime_ns]
 
 
 def _verify(path: Path, source: Source) -> bool:
@@ -246,25 +207,6 @@ def _verify(path: Path, source: Source) -> bool:
     if found != expected:
         raise RequestError(f"{path} has checksum {kind}:{found}, the published {source}: {advice}")
     return True
-
-
-def _digest(shape: tuple[int, ...], table: Table | None) -> Any:
-    digest = hashlib.sha256(str(shape).encode())
-    if table is not None:
-        digest.update(np.ascontiguousarray(table.labels, "<i4").data)
-    return digest
-
-
-def _fingerprint(pictures: UInt8[np.ndarray, "N H W C"], table: Table | None) -> str:
-    digest = _digest(pictures.shape, table)
-    for start in range(0, len(pictures), 4096):
-        digest.update(np.ascontiguousarray(pictures[start : start + 4096]).data)
-    return digest.hexdigest()
-
-
-def _load_table(path: Path) -> Table:
-    arrays, metadata = load_arrays(path)
-    return Table(arrays["labels"], tuple(map(tuple, json.loads(metadata["values"]))))
 
 
 def _download(source: Source, path: Path) -> Path:

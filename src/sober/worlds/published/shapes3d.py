@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import UInt8
 
 from sober.errors import RequestError
+from sober.files.npy import ROWS
 from sober.types import Factor
-from sober.worlds.published.archives import ROWS
 from sober.worlds.published.published import Published, Source
 from sober.worlds.world import Grid
 

@@ -16,8 +16,9 @@ import numpy as np
 from jaxtyping import Int, UInt8
 
 from sober.errors import RequestError
+from sober.files import raw_rows
 from sober.types import Factor
-from sober.worlds.published.archives import raw_rows, reading
+from sober.worlds.published.archives import reading
 from sober.worlds.published.published import Published, Source
 
 BYTES, INTEGERS = 0x1E3D4C55, 0x1E3D4C54  # the first four bytes of a file say what it holds

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import rel_entr
 
 from sober.errors import RequestError
-from sober.worlds.views.joints import JOINTS, joint
+from sober.worlds.views.distributions import JOINTS, joint
 
 every_joint = pytest.mark.parametrize("name", JOINTS)
 every_size = pytest.mark.parametrize(("rows", "columns"), [(3, 3), (4, 7), (21, 11), (32, 32), (5, 64)])

@@ -1,0 +1,88 @@
+"""joint: some factors of a grid are drawn together, by a table; the others stay uniform and independent."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from sober.errors import RequestError, brief, listed
+from sober.worlds.views.base import View, column_of
+from sober.worlds.views.distributions import JOINTS, joint
+from sober.worlds.world import Grid, World
+
+SAMPLE = 100_000  # pictures that stand for a world whose pictures are not equally likely
+
+
+class Joint(View):
+    """A grid whose pictures are drawn by a table over some of its factors; the others are uniform and independent."""
+
+    def __init__(
+        self, base: World, factors: Sequence[str], table: Float[np.ndarray, "..."], text: str | None = None
+    ) -> None:
+        columns = tuple(column_of(base, name) for name in factors)
+        table = np.asarray(table, np.float64)
+        sizes = tuple(base.factors[column].size for column in columns)
+        if not isinstance(base, Grid) or len(set(columns)) < len(columns):
+            raise RequestError(f"{base.spec}: only different factors of a full grid can be sampled by a table")
+        if table.shape != sizes or not (np.isfinite(table).all() and (table >= 0).all() and table.sum() > 0):
+            want = " x ".join(map(str, sizes))
+            raise RequestError(f"a table over {listed(factors)} holds {want} numbers from 0, got shape {table.shape}")
+        self.columns, self.table = columns, table / table.sum()
+        digest = hashlib.sha256(np.round(self.table, 9).astype("<f8").tobytes()).hexdigest()[:16]
+        self.shown = f"joint {' '.join(factors)} {digest}"  # the table itself, since its file may change
+        super().__init__(base, text or self.shown)
+        self.flags = tuple(sorted({*base.flags, *([] if self._independent() else ["dependent_factors"])}))
+
+    @staticmethod
+    def read(base: World, text: str) -> Joint:
+        """`FACTOR FACTOR D`, or a table's file in place of the letter."""
+        words = text.split()
+        if len(words) < 3:
+            raise RequestError(f"joint takes two factors and {listed(JOINTS)} or a table's file, got {text!r}")
+        *names, which = words
+        if which in JOINTS:
+            rows, columns = (base.factors[column_of(base, name)].size for name in names)
+            return Joint(base, names, joint(which, rows, columns), f"joint {text}")
+        return Joint(base, names, _table(Path(which)), f"joint {' '.join(names)} {Path(which).expanduser().resolve()}")
+
+    @property
+    def label(self) -> str:
+        return f"{self.base.label} | {self.shown}"
+
+    def index(self, key: Key[Array, ""], n: int) -> Int[Array, " n"]:
+        for_cell, for_others = jax.random.split(key)
+        cumulative = jnp.asarray(np.cumsum(self.table.ravel()), jnp.float32)
+        cell = jnp.searchsorted(cumulative, jax.random.uniform(for_cell, (n,)), side="right")
+        drawn = jnp.unravel_index(jnp.minimum(cell, self.table.size - 1), self.table.shape)
+        sizes = [factor.size for factor in self.factors]
+        others = jax.random.randint(for_others, (n, len(sizes)), 0, jnp.array(sizes))
+        classes = [others[:, column] for column in range(len(sizes))]
+        for column, value in zip(self.columns, drawn, strict=True):
+            classes[column] = value
+        return functools.reduce(lambda index, at: index * sizes[at] + classes[at], range(len(sizes)), jnp.int32(0))
+
+    def everything(self) -> Int[np.ndarray, " N"]:
+        """A fixed sample: scores are of the world as it is sampled, not of the grid."""
+        return np.asarray(self.index(jax.random.key(2), SAMPLE))
+
+    def _independent(self) -> bool:
+        margins = [self.table.sum(tuple(set(range(self.table.ndim)) - {axis})) for axis in range(self.table.ndim)]
+        return np.allclose(functools.reduce(np.multiply.outer, margins), self.table, rtol=1e-6, atol=1e-12)
+
+
+def _table(path: Path) -> Float[np.ndarray, "rows columns"]:
+    """Numbers of a CSV file, as many in every row."""
+    try:
+        lines = [line for line in path.expanduser().read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+        if not lines:
+            raise ValueError("it is empty")
+        return np.loadtxt(lines, delimiter=",", comments=None, quotechar='"', ndmin=2)
+    except (OSError, ValueError) as error:
+        raise RequestError(f"{path} is not a table of numbers ({brief(error)})") from error
