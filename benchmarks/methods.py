@@ -19,7 +19,7 @@ from statistics import median
 import jax
 
 from sober.methods import METHODS
-from sober.models.family import grid
+from sober.models.grid import grid
 from sober.training.cohort import Program, signature
 from sober.types import Run
 from sober.worlds import World, world

@@ -25,11 +25,11 @@ from scipy.stats import rankdata
 from sober.criteria import CRITERIA, Evidence, fit_to_judge
 from sober.criteria.criterion import UNFIT
 from sober.metrics import score
-from sober.models.encode import encode
-from sober.models.family import Family, grid
+from sober.models.grid import grid
 from sober.shared import Shared
-from sober.training.train import train
 from sober.types import Adam, Codes, Run
+from sober.workflows.opened import Results
+from sober.workflows.train import train
 from sober.worlds import world
 
 KINDS: dict[str, tuple[dict[str, dict[str, list[float]]], int]] = {
@@ -70,10 +70,10 @@ def families(kind: str, count: int, steps: int) -> list[list[Run]]:
     ]
 
 
-def judged(family: Family, groups: list[list[Run]], workers: int) -> list[dict[str, dict[str, list[float]]]]:
+def judged(results: Results, groups: list[list[Run]], workers: int) -> list[dict[str, dict[str, list[float]]]]:
     """For each group of runs: what each criterion and each metric says of its models; worst of all where unfit."""
-    codes = {run: codes for run, codes in encode(family) if fit_to_judge(codes)}
-    whole = Evidence(family.world, tuple(codes), tuple(codes.values()), None, family.model)
+    codes = {run: codes for run, codes in results.encode() if fit_to_judge(codes)}
+    whole = Evidence(results.world, tuple(codes), tuple(codes.values()), None, results.model)
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
         labels = dict(zip(whole.runs, pool.map(supervised, whole.codes), strict=True))
     found = []
@@ -133,9 +133,9 @@ def main() -> None:
     for kind in chosen.kinds.split(","):
         groups = families(kind, chosen.families, chosen.steps)
         folder = (chosen.models or chosen.out) / kind
-        family = train([run for group in groups for run in group], world("blocks"), folder)
+        results = train([run for group in groups for run in group], world("blocks"), folder)
         print(f"{kind}: trained", flush=True)
-        found = judged(family, groups, max(1, (os.cpu_count() or 2) - 2))
+        found = judged(results, groups, max(1, (os.cpu_count() or 2) - 2))
         (chosen.out / f"{kind}.json").write_text(json.dumps(found))
         for metric in METRICS:
             print(f"\n{kind}, {metric}\n")

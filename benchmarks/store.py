@@ -44,11 +44,18 @@ def fill(store: Store, rows: int, left: int) -> None:
         runs = {index: run(index) for index in range(start // METRICS, (start + CHUNK - 1) // METRICS + 1)}
         identities = {index: each.identity for index, each in runs.items()}
         scores = [
-            Score(identities[at // METRICS], f"metric_{at % METRICS}", values[at], {"bins": 20.0}, seconds=values[-at])
+            Score(
+                identities[at // METRICS],
+                f"metric_{at % METRICS}",
+                values[at],
+                preset="study",
+                settings={"bins": 20.0},
+                seconds=values[-at],
+            )
             for at in range(start, min(start + CHUNK, rows))
         ]
         by_identity = {identities[index]: each for index, each in runs.items()}
-        store.write(scores, by_identity, kind="metric", preset="study", device="cpu", versions={"sober": "0.1"})
+        store.write(scores, by_identity, device="cpu", versions={"sober": "0.1"})
         if number == len(chunks) - left - 1:
             store.compact()
 
@@ -56,7 +63,7 @@ def fill(store: Store, rows: int, left: int) -> None:
 def status(store: Store) -> polars.DataFrame:
     """Scores and runs, and how many are flagged, for each world and method."""
     table = store.table(["world", "method", "run", "flags"])
-    counts = polars.len().alias("scores"), polars.col("run").n_unique(), (polars.col("flags") != "").sum()
+    counts = polars.len().alias("scores"), polars.col("run").n_unique(), (polars.col("flags").list.len() > 0).sum()
     return table.group_by("world", "method").agg(*counts)
 
 

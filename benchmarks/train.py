@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from sober.device import free_memory
-from sober.models.family import grid
+from sober.models.grid import grid
 from sober.training.cohort import Program, signature
 from sober.types import Factor
 from sober.worlds import Grid, World

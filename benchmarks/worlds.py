@@ -25,7 +25,7 @@ import numpy as np
 from jaxtyping import Int
 
 from sober.files import map_npy, write_npy
-from sober.models.family import grid
+from sober.models.grid import grid
 from sober.training.cohort import Program, signature
 from sober.training.train import Feed
 from sober.worlds import WORLDS, World, world

@@ -10,13 +10,16 @@ if TYPE_CHECKING:  # what the names below are; a person who runs Sober imports e
     from sober.criteria.udr import udr_of_arrays as udr
     from sober.errors import RequestError
     from sober.metrics import Scores, score
-    from sober.models.encode import encode
-    from sober.models.family import Family, grid
+    from sober.models.family import Family
+    from sober.models.grid import grid
     from sober.models.model import Model, load
-    from sober.training.train import train
-    from sober.types import Adam, Codes, Factor, Run, Score
-    from sober.workflows import Product, Scale, Study
+    from sober.types import Adam, Codes, Factor, Run, Score, Training
     from sober.workflows.fit import Fit, fit
+    from sober.workflows.opened import Results
+    from sober.workflows.opened import encode_results as encode
+    from sober.workflows.opened import open_results as open
+    from sober.workflows.study import Product, Scale, Study
+    from sober.workflows.train import train
     from sober.workflows.tune import tune
     from sober.worlds import World, world
 
@@ -30,23 +33,30 @@ _HOME = {
     "Model": "sober.models.model",
     "Product": "sober.workflows.study",
     "RequestError": "sober.errors",
+    "Results": "sober.workflows.opened",
     "Run": "sober.types",
     "Scale": "sober.workflows.study",
     "Score": "sober.types",
     "Scores": "sober.metrics",
     "Study": "sober.workflows.study",
+    "Training": "sober.types",
     "World": "sober.worlds",
-    "encode": "sober.models.encode",
+    "encode": "sober.workflows.opened",
     "fit": "sober.workflows.fit",
-    "grid": "sober.models.family",
+    "grid": "sober.models.grid",
     "load": "sober.models.model",
+    "open": "sober.workflows.opened",
     "score": "sober.metrics",
-    "train": "sober.training.train",
+    "train": "sober.workflows.train",
     "tune": "sober.workflows.tune",
     "udr": "sober.criteria.udr",
     "world": "sober.worlds",
 }
-_RENAMED = {"udr": "udr_of_arrays"}  # public names that another name has at home
+_RENAMED = {
+    "encode": "encode_results",
+    "open": "open_results",
+    "udr": "udr_of_arrays",
+}  # public names that another name has at home
 _ROOMS = ("criteria", "methods", "metrics", "nets", "worlds")
 
 __all__ = [
@@ -58,11 +68,13 @@ __all__ = [
     "Model",
     "Product",
     "RequestError",
+    "Results",
     "Run",
     "Scale",
     "Score",
     "Scores",
     "Study",
+    "Training",
     "World",
     "criteria",
     "encode",
@@ -72,6 +84,7 @@ __all__ = [
     "methods",
     "metrics",
     "nets",
+    "open",
     "score",
     "train",
     "tune",

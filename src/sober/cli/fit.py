@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from sober.cli.console import bar, console
 from sober.cli.main import command_line
-from sober.cli.options import Out, Set, training_options
+from sober.cli.options import Out, Set, given, training_options
 from sober.cli.select import ranking_table
 from sober.words import parse_assignments
 from sober.workflows.fit import CRITERIA, METHODS, MINUTES
@@ -26,7 +26,7 @@ def fit(
     method: str = ",".join(METHODS),
     set_: Set = None,
     seeds: int | None = None,
-    training: Annotated[Options, Parameter(name="*")] = Options(),  # type: ignore[valid-type]  # noqa: B008 (frozen)
+    training: Annotated[Options, Parameter(name="*")] = Options(),  # noqa: B008 (frozen)
     criterion: str = ",".join(CRITERIA),
     seed: int = 0,
 ) -> None:
@@ -62,7 +62,7 @@ def fit(
             seed=seed,
             command=command_line(),
             watcher=watcher,
-            **training.given(),
+            **given(training),
             **parse_assignments(set_ or []),
         )
     console.print(ranking_table(chosen.results.words, chosen.ranking, 5), "")

@@ -17,14 +17,12 @@ Set = Annotated[list[str] | None, Parameter(name="--set", negative=())]
 Json = Annotated[bool, Parameter(name="--json", negative=())]
 
 
-class Given:
-    """Options of training that a person gave: those that are None were not."""
-
-    def given(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if value is not None}
+def given(options: Any) -> dict[str, Any]:
+    """Those options of training that a person gave."""
+    return {name: value for name, value in dataclasses.asdict(options).items() if value is not None}
 
 
-def training_options(defaults: Training | None) -> type[Given]:
+def training_options(defaults: Training | None) -> Any:
     """A dataclass with every option of training, each saying its default; without `defaults` those are found out."""
     fields = []
     for kind, values in ((Training, defaults), (Adam, None if defaults is None else defaults.optimiser)):
@@ -34,7 +32,7 @@ def training_options(defaults: Training | None) -> type[Given]:
             default = None if values is None else getattr(values, field.name)
             said = field.metadata["help"] + ("" if default is None else f" {_said(default)} by default.")
             fields.append((field.name, _annotated(str(field.type), said), dataclasses.field(default=None)))
-    return dataclasses.make_dataclass("TrainingOptions", fields, bases=(Given,), frozen=True)
+    return dataclasses.make_dataclass("TrainingOptions", fields, frozen=True)
 
 
 def _annotated(kind: str, said: str) -> Any:

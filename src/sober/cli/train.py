@@ -11,7 +11,7 @@ from rich.table import Table
 
 from sober.cli.console import bar, console
 from sober.cli.main import command_line
-from sober.cli.options import Out, Set, training_options
+from sober.cli.options import Out, Set, given, training_options
 from sober.errors import counted
 from sober.methods import find_method
 from sober.models.family import varying
@@ -40,7 +40,7 @@ def train(
     set_: Set = None,
     sweep: str | None = None,
     seeds: int = 1,
-    training: Annotated[Options, Parameter(name="*")] = Options(),  # type: ignore[valid-type]  # noqa: B008 (frozen)
+    training: Annotated[Options, Parameter(name="*")] = Options(),  # noqa: B008 (frozen)
     cohort: int | None = None,
 ) -> None:
     """Train a family: every combination of the values set, each with every seed.
@@ -70,7 +70,7 @@ def train(
     values = parse_assignments(set_ or [])
     if sweep is not None:
         values = {name: list(axis) for name, axis in find_method(method).sweep(sweep).items()} | values
-    runs = grid(chosen, method, values, seeds=seeds, training=DEFAULTS.but(**training.given()))
+    runs = grid(chosen, method, values, seeds=seeds, training=DEFAULTS.but(**given(training)))
     with bar() as watcher:
         results = train_runs(runs, chosen, out, cohort=cohort, command=command_line(), watcher=watcher)
     console.print(models_table(results))

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from sober.cli.console import bar, console
 from sober.cli.main import command_line
-from sober.cli.options import Out, Set, training_options
+from sober.cli.options import Out, Set, given, training_options
 from sober.cli.printed import rows_table
 from sober.types import Training
 from sober.words import parse_settings
@@ -37,7 +37,7 @@ def tune(
     criterion: str = "udr",
     set_: Set = None,
     informative: int = 1,
-    training: Annotated[Options, Parameter(name="*")] = Options(),  # type: ignore[valid-type]  # noqa: B008 (frozen)
+    training: Annotated[Options, Parameter(name="*")] = Options(),  # noqa: B008 (frozen)
     seed: int = 0,
 ) -> None:
     """Search hyperparameters without labels: Optuna proposes, families train, a criterion judges.
@@ -77,7 +77,7 @@ def tune(
             criterion=criterion,
             settings=parse_settings(set_ or []),
             informative=informative,
-            training=DEFAULTS.but(**training.given()),
+            training=DEFAULTS.but(**given(training)),
             seed=seed,
             command=command_line(),
             watcher=watcher,

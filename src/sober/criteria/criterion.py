@@ -122,6 +122,7 @@ class Criterion:
     settings: Mapping[str, Setting] = dataclasses.field(default_factory=dict)
     better: Literal["higher", "lower"] = "higher"
     compares: bool = False  # whether it needs more models than one
+    headline: bool = False  # whether it chooses for the others where one must
     relative: bool = False  # whether it measures from the best of the models judged: no measure between families
     steps: str = ""  # the setting that counts steps of training, where it trains
     suited: Callable[[int], Mapping[str, Setting]] = _no_changes  # changes for models trained for so many steps

@@ -128,6 +128,7 @@ _REFERENCE = "Estermann & Wattenhofer (2023) DAVA: Disentangling Adversarial Var
 
 criterion = Criterion(
     name="pipe",
+    headline=True,
     summary="do pictures of freely mixed codes look like reconstructions?",
     sees="It sees whether latents can be set one by one and still make pictures like those of the world.",
     blind="It cannot see what a model has lost: one with few latents, or a decoder that ignores them, mixes well.",

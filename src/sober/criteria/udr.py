@@ -392,5 +392,6 @@ criterion = Criterion(
     judge=judge,
     settings={"similarity": "lasso", "among": "all", "partners": 50},
     compares=True,
+    headline=True,
     cost=cost,
 )

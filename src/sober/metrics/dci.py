@@ -95,6 +95,7 @@ dci = Metric(
     scores={
         "dci_disentanglement": Meaning(
             "1 - entropy over factors of each latent's importance, weighted",
+            headline=True,
             traits=Traits(perfect=0.02, noise_within=0.1),
         ),
         "dci_completeness": Meaning(

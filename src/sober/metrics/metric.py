@@ -69,6 +69,7 @@ class Meaning(NamedTuple):
     matrix: str = ""  # of a unified score: the metric whose matrix it is made of ...
     rule: str = ""  # ... and the score whose rule makes a number of it
     samples_of: str = ""  # of a score of samples: the same score of means
+    headline: bool = False  # whether it speaks for the others where one number must
     without_factors: float | None = None  # what it is where no factor varies, if not its worst
     traits: Traits = Traits()
 

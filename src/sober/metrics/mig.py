@@ -55,7 +55,11 @@ mig = Metric(
     name="mig",
     summary="is each factor held by one latent alone?",
     reference="Chen et al. (2018) Isolating Sources of Disentanglement in Variational Autoencoders",
-    scores={"mig": Meaning("gap between the two latents that know most about a factor, over the factor's entropy")},
+    scores={
+        "mig": Meaning(
+            "gap between the two latents that know most about a factor, over the factor's entropy", headline=True
+        )
+    },
     measure=measure,
     settings={"samples": TRAIN, "bins": BINS, "latents": "means"},
     presets={"paper": {"latents": "distributions"}},

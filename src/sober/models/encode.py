@@ -16,7 +16,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -39,7 +39,8 @@ Progress = Callable[[int, int], None]  # how much of how much is done
 Index = Int[np.ndarray, " N"]
 
 
-class Draw(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Draw:
     """So many pictures of a world, drawn by a seed: a shorter draw is the beginning of a longer one."""
 
     count: int

@@ -105,7 +105,7 @@ class Runs:
         """Numbers in the order in which a reader looks for them: speakers for others, metrics, criteria."""
         place = {name: at for at, name in reversed(list(enumerate(_reading_order())))}
         metric = {name: number.metric for name, number in self.numbers.items()}
-        return sorted(names, key=lambda name: (place.get(metric.get(name, name), LAST), name))
+        return sorted(names, key=lambda name: (place.get(metric.get(name) or name, LAST), name))
 
     def leading(self) -> str:
         """The number that speaks for the others: a metric where there is one, and one that has a good end."""
@@ -125,9 +125,8 @@ class Runs:
 
     def headlines(self) -> list[str]:
         """The few numbers that a small table has room for: criteria first, then metrics."""
-        shown = {name for name, meaning in _meanings().items() if meaning.headline}
-        metrics = [name for name in self.ordered(self.metrics()) if self.numbers[name].metric in shown]
-        return [*self.leading_criteria(), *metrics]
+        metrics = [name for name in self.ordered(self.metrics()) if self.numbers[name].sign]
+        return [*self.leading_criteria(), *metrics[:4]]
 
     def where(self, rows: Bool[np.ndarray, " N"]) -> Runs:
         """Some of the runs."""

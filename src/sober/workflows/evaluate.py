@@ -29,7 +29,7 @@ from sober.criteria.criterion import Criterion, Evidence, fit_to_judge
 from sober.criteria.udr import informative_latents
 from sober.errors import FullDiskError, RequestError, brief, counted
 from sober.machine import in_order
-from sober.metrics import resolved, score
+from sober.metrics.score import resolved, score
 from sober.models.encode import encode, forget, index_of
 from sober.models.family import Family
 from sober.models.model import load

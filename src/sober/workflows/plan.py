@@ -17,11 +17,12 @@ import numpy as np
 
 from sober.criteria import find_criterion
 from sober.methods import METHODS
-from sober.metrics import resolved
+from sober.metrics.score import resolved
 from sober.nets import NETS
 from sober.results.request import Cohort, Request, cohorts_of
 from sober.types import Run
 from sober.workflows.study import Absent, Study, planned_world
+from sober.worlds import World
 
 TOGETHER = 64  # models in a cohort, at most: beyond that nothing gets faster
 
@@ -90,7 +91,7 @@ class Plan:
         first = cohort.runs[0]
         return first.method, first.nets, first.latents, self._world(cohort.world).image_shape
 
-    def _world(self, label: str) -> object:
+    def _world(self, label: str) -> World | Absent:
         return planned_world(self.request.worlds[label])
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sober.errors import RequestError
-from sober.metrics import resolved
+from sober.metrics.score import resolved
 from sober.results.folder import Folder
 from sober.results.request import Measure
 from sober.training.progress import Watcher

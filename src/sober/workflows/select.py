@@ -53,7 +53,14 @@ def ranked(evaluation: Evaluation, family: Family) -> Ranking:
         label: (find_criterion(each.question.criterion), each.judgement) for label, each in judged.items()
     }
     left_out = tuple(run for run in family.runs if run not in runs)
-    return ranking(runs, first.informative, answers, left_out, evaluation.folder.words, seed=evaluation.measure.seed)
+    return ranking(
+        runs,
+        first.informative.tolist(),
+        answers,
+        words=evaluation.folder.words,
+        left_out=left_out,
+        seed=evaluation.measure.seed,
+    )
 
 
 def _labelled(criteria: Sequence[Asked]) -> dict[str, Asked]:
