@@ -56,11 +56,12 @@ def score(
     """Scores of a representation: a dictionary from score names to numbers, with more in its attributes.
 
     `codes` is (N, D), `factors` (N, K): the whole grid or any labelled sample, from any framework. `logvar` (N, D) are
-    the encoder's log-variances, where it has them. `metrics` names metrics or scores (None is all of them); as a
-    mapping it also changes their settings: `{"mig": {"bins": 50}}`. `preset` is `study` (Locatello et al. 2020),
-    `paper` (each metric's own) or another that a metric has. `names` and `kinds` describe the factors: `ordinal`,
-    `cyclic`, `categorical` or `continuous`. With `repeats` the draws are repeated with as many seeds; scores are then
-    means, and `.errors` has their standard errors. Without factors, only what needs no labels is measured.
+    the encoder's log-variances, where it has them. `metrics` names metrics, groups of them or single scores (None is
+    the default battery); as a mapping it also changes their settings: `{"mig": {"bins": 50}}`. `preset` is `study`
+    (Locatello et al. 2020), `paper` (each metric's own) or another that a metric has. `names` and `kinds` describe the
+    factors: `ordinal`, `cyclic`, `categorical` or `continuous`. With `repeats` the draws are repeated with as many
+    seeds; scores are then means, and `.errors` has their standard errors. Without factors, only what needs no labels
+    is measured.
 
     >>> sober.score(codes, factors)["mig"]
     """
@@ -112,7 +113,7 @@ def _add(out: Scores, name: str, values: list[float], found: list[Measured], rep
 def _check_preset(preset: str) -> None:
     known = sorted({"study"}.union(*(metric.presets for metric in METRICS.values())))
     if preset not in known:
-        raise RequestError(f"there is no preset {preset!r}: choose one of {listed(known)}")
+        raise UnknownError(f"there is no preset {preset!r}: choose one of {listed(known)}")
 
 
 def resolved(
