@@ -3,7 +3,7 @@
 Five methods at the strengths of Table 7, five seeds, eight data sets; batches of 128, 150,000 steps (Table 5).
 """
 
-from sober.workflows import Product, Scale, Study
+from sober import Product, Scale, Study, Training
 
 METHODS = ["beta_tcvae", "factor_vae", "annealed_vae", "control_vae", "dava"]
 
@@ -25,9 +25,7 @@ study = Study(
             ],
             methods=dict.fromkeys(METHODS, "dava"),
             seeds=5,
-            steps=150_000,
-            batch=128,
-            nets="dava",
+            training=Training(steps=150_000, batch=128, nets="dava"),
         )
     ],
     metrics=["factor_vae", "dci", "mig", "active_latents"],

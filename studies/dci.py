@@ -4,20 +4,19 @@ PCA, VAE, β-VAE and InfoGAN with ResNets and ten codes on 200,000 pictures of a
 3 to 5. Each with lassos and with random forests (`--preset`: the metric's own paper).
 """
 
-from sober.workflows import Product, Scale, Study
+from sober import Product, Scale, Study, Training
 
 study = Study(
     name="dci",
     title="A Framework for the Quantitative Evaluation of Disentangled Representations",
     paper="Eastwood & Williams (2018), International Conference on Learning Representations",
     products=[
-        Product(worlds=["teapots"], methods={"pca": {}}, seeds=5, steps=20, batch=10_000),
+        Product(worlds=["teapots"], methods={"pca": {}}, seeds=5, training=Training(steps=20, batch=10_000)),
         Product(
             worlds=["teapots"],
             methods={"vae": {}, "beta_vae": {"beta": [6.0]}, "info_gan": {"information": [6.0]}},
             seeds=5,
-            steps=200_000,
-            nets="resnet",
+            training=Training(steps=200_000, nets="resnet"),
         ),
     ],
     metrics=["dci"],

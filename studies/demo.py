@@ -1,7 +1,6 @@
 """The demonstration: three methods at three strengths with three seeds on a small world, in minutes on a CPU."""
 
-from sober import Adam
-from sober.workflows import Product, Scale, Study
+from sober import Adam, Product, Scale, Study, Training
 
 study = Study(
     name="demo",
@@ -16,9 +15,7 @@ study = Study(
                 "dip_vae_ii": {"lambda_od": [2.0, 10.0, 50.0]},
             },
             seeds=3,
-            steps=4_000,
-            latents=6,
-            optimiser=Adam(1e-3),
+            training=Training(steps=4_000, latents=6, optimiser=Adam(1e-3)),
         )
     ],
     metrics=["mig", "dci", "factor_vae", "sap", "modularity", "gaussian_total_correlation", "active_latents"],

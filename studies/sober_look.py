@@ -3,7 +3,7 @@
 Six methods, six strengths each, fifty seeds, eight data sets: 14,400 models (Tables 2 to 4).
 """
 
-from sober.workflows import Product, Scale, Study
+from sober import Product, Scale, Study
 
 METHODS = ["beta_vae", "factor_vae", "dip_vae_i", "dip_vae_ii", "beta_tcvae", "annealed_vae"]
 

@@ -3,7 +3,7 @@
 Six methods, six strengths each, fifty seeds, three data sets: 5,400 models, ranked without labels.
 """
 
-from sober.workflows import Product, Scale, Study
+from sober import Product, Scale, Study
 
 METHODS = ["beta_vae", "annealed_vae", "factor_vae", "beta_tcvae", "dip_vae_i", "dip_vae_ii"]
 

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from sober.methods import METHODS
-from sober.models.family import Family, grid
-from sober.training.train import Progress, Stopped, train
+from sober.models.grid import grid
+from sober.training.progress import Progress, Stopped
 from sober.types import Adam, Run
+from sober.workflows.opened import Results
+from sober.workflows.train import train
 from sober.worlds import world
 
 BLOCKS = world("blocks")
@@ -40,7 +42,7 @@ class StopAt:
         self.notes.append(text)
 
 
-def interrupted(runs: list[Run], out: Path, *steps: int, **settings: Any) -> Family:
+def interrupted(runs: list[Run], out: Path, *steps: int, **settings: Any) -> Results:
     """Trains to the end with a stop at each of `steps` on the way."""
     for step in steps:
         try:
@@ -51,13 +53,13 @@ def interrupted(runs: list[Run], out: Path, *steps: int, **settings: Any) -> Fam
     return train(runs, BLOCKS, out, **settings)
 
 
-def weights(family: Family, run: Run) -> dict[str, np.ndarray]:
+def weights(family: Results, run: Run) -> dict[str, np.ndarray]:
     from sober.models.trees import named_arrays  # noqa: PLC0415
 
     return named_arrays(family.model(run).autoencoder, "model")
 
 
-def assert_same_model(one: tuple[Family, Run], other: tuple[Family, Run]) -> None:
+def assert_same_model(one: tuple[Results, Run], other: tuple[Results, Run]) -> None:
     """Bitwise the same weights and training curves."""
     ours, theirs = weights(*one), weights(*other)
     assert ours.keys() == theirs.keys()

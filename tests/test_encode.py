@@ -9,13 +9,14 @@ import pytest
 from rich.console import Console
 
 from families import BLOCKS, small_runs
-from sober.cli.console import models_table
+from sober.cli.train import models_table
 from sober.errors import RequestError
-from sober.models.encode import codes_path, encode, read_codes
+from sober.models import encode as module
+from sober.models.encode import Draw, codes_path, encode, enough, read_codes
 from sober.models.family import Family
 from sober.report.pictures import traversals
-from sober.training.train import train
 from sober.types import Adam
+from sober.workflows.train import train
 
 pytestmark = pytest.mark.usefixtures("quick_compiler")
 
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("quick_compiler")
 @pytest.fixture(scope="module")
 def family(tmp_path_factory):
     # A pair and one alone, in programs that many tests train with.
-    return train(small_runs(seeds=3), BLOCKS, tmp_path_factory.mktemp("family") / "blocks", cohort=2)
+    return train(small_runs(seeds=3), BLOCKS, tmp_path_factory.mktemp("family") / "blocks", cohort=2).opened.family()
 
 
 def test_the_whole_grid_is_what_each_model_says_of_each_picture(family):
@@ -40,7 +41,7 @@ def test_the_whole_grid_is_what_each_model_says_of_each_picture(family):
 def test_a_sample_is_rows_of_the_grid_and_kept_apart(family):
     index = np.array([5, 4095, 0, 5])
     grid_codes = dict(_by_identity(encode(family)))
-    for run, codes in encode(family, index=index):
+    for run, codes in encode(family, pictures=index):
         np.testing.assert_allclose(codes.mean, grid_codes[run.identity].mean[index], atol=1e-6)
         np.testing.assert_array_equal(codes.factors, grid_codes[run.identity].factors[index])
         assert codes_path(family, run, index) != codes_path(family, run)
@@ -56,7 +57,7 @@ def test_codes_are_computed_once(family, monkeypatch):
     def computed(*_):
         raise AssertionError("computed again")
 
-    monkeypatch.setitem(encode.__globals__, "_compute", computed)
+    monkeypatch.setattr(module, "compute", computed)
     for (name, ours), (again, theirs) in zip(first, _by_identity(encode(family)), strict=True):
         assert name == again
         np.testing.assert_array_equal(ours.mean, theirs.mean)
@@ -67,20 +68,20 @@ def test_models_are_taken_a_few_at_a_time_with_the_same_result(family, tmp_path,
     for path in (family.folder / "codes").iterdir():
         path.unlink()
     passes = []
-    real = encode.__globals__["_compute"]
-    monkeypatch.setitem(encode.__globals__, "HOST_BYTES", 2 * BLOCKS.size * 3 * 8)
-    monkeypatch.setitem(
-        encode.__globals__, "_compute", lambda f, runs, *rest: (passes.append(len(runs)), real(f, runs, *rest))
-    )
+    real = module.compute
+    monkeypatch.setattr(module, "HOST_BYTES", 2 * BLOCKS.size * 3 * 8)
+    monkeypatch.setattr(module, "compute", lambda f, runs, *rest: (passes.append(len(runs)), real(f, runs, *rest)))
     for (_, ours), (_, theirs) in zip(at_once, _by_identity(encode(family)), strict=True):
         np.testing.assert_allclose(ours.mean, theirs.mean, atol=1e-6)
     assert passes == [2, 1]
 
 
 def test_progress_reaches_the_total(family):
+    for path in (family.folder / "codes").iterdir():
+        path.unlink()
     index = np.arange(700)
     seen = []
-    list(encode(family, index=index, progress=lambda done, total: seen.append((done, total))))
+    list(encode(family, pictures=index, progress=lambda done, total: seen.append((done, total))))
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
     assert seen[-1] == (3 * 700, 3 * 700)
 
@@ -88,7 +89,7 @@ def test_progress_reaches_the_total(family):
 @pytest.mark.parametrize("index", [[], [-1], [4096], [[1, 2]], [0.5]])
 def test_a_wrong_index_is_refused(family, index):
     with pytest.raises(RequestError, match="index"):
-        list(encode(family, index=np.array(index)))
+        list(encode(family, pictures=np.array(index)))
 
 
 def test_codes_of_another_run_or_damaged_codes_are_refused_by_name(family):
@@ -103,19 +104,53 @@ def test_codes_of_another_run_or_damaged_codes_are_refused_by_name(family):
 
 
 def test_a_family_without_finished_models_says_how_to_go_on(tmp_path):
-    family = Family.create(tmp_path / "new", BLOCKS, small_runs())
-    with pytest.raises(RequestError, match="sober train"):
+    family = Family(tmp_path / "new", BLOCKS.spec, tuple(small_runs()))
+    with pytest.raises(RequestError, match="run the command that trains them again"):
         list(encode(family))
 
 
 def test_a_diverged_model_is_listed_drawn_and_encoded_with_a_flag(tmp_path):
     runs = [*small_runs(seeds=1, steps=60), *small_runs(seeds=1, steps=60, optimiser=Adam(1e30))]
-    family = train(runs, BLOCKS, tmp_path / "family")
-    good, bad = encode(family, index=np.arange(8))
+    results = train(runs, BLOCKS, tmp_path / "family")
+    family = results.opened.family()
+    good, bad = encode(family, pictures=np.arange(8))
     assert good[1].flags == ()
     assert bad[1].flags[0] == "diverged"
     assert ("not_finite" in bad[1].flags) == (not np.isfinite(bad[1].mean).all())
     text = Console(width=200, file=io.StringIO())
-    text.print(models_table(family))
+    text.print(models_table(results))
     assert f"diverged at step {family.model(bad[0]).diverged}" in text.file.getvalue()
     traversals([family.model(run) for run in runs], BLOCKS, tmp_path / "both.png")
+
+
+def test_a_shorter_draw_is_the_beginning_of_a_longer_one_and_needs_no_other_pass(family, monkeypatch):
+    for path in (family.folder / "codes").iterdir():
+        path.unlink()
+    assert enough(BLOCKS, 700) == Draw(700)
+    assert enough(BLOCKS, BLOCKS.size) is None, "all there are"
+    whole = dict(_by_identity(encode(family, pictures=Draw(700))))
+    monkeypatch.setattr(module, "compute", lambda *_: pytest.fail("computed again"))
+    for run, codes in encode(family, pictures=Draw(300)):
+        np.testing.assert_array_equal(codes.mean, whole[run.identity].mean[:300])
+        np.testing.assert_array_equal(codes.factors, whole[run.identity].factors[:300])
+    with pytest.raises(pytest.fail.Exception):
+        list(encode(family, pictures=Draw(300, seed=1)))
+
+
+def test_a_draw_is_found_among_the_codes_of_every_picture(family, monkeypatch):
+    for path in (family.folder / "codes").iterdir():
+        path.unlink()
+    whole = dict(_by_identity(encode(family)))
+    monkeypatch.setattr(module, "compute", lambda *_: pytest.fail("computed again"))
+    draw = Draw(300)
+    for run, codes in encode(family, pictures=draw):
+        np.testing.assert_array_equal(codes.mean, whole[run.identity].mean[draw.index(BLOCKS)])
+
+
+def test_models_whose_trees_differ_are_encoded_side_by_side(tmp_path):
+    """InfoGAN's encoder has one output more than a VAE's of the same nets and latents."""
+    runs = [*small_runs("vae", seeds=1), *small_runs("info_gan", seeds=1)]
+    family = train(runs, BLOCKS, tmp_path / "family").opened.family()
+    images = BLOCKS.render(np.arange(8))
+    for run, codes in encode(family, pictures=np.arange(8)):
+        np.testing.assert_allclose(codes.mean, family.model(run).encode(images)[0], atol=2e-2)

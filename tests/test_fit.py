@@ -20,8 +20,8 @@ from families import BLOCKS, StopAt
 from sober.cli import app
 from sober.errors import RequestError
 from sober.methods import METHODS
-from sober.training.train import Stopped
-from sober.workflows.fit import MOST_SEEDS, SCALES, SEEDS, Fit, fit, plan, strengths, write_codes
+from sober.training.progress import Stopped
+from sober.workflows.fit import LENGTHS, MOST_SEEDS, SEEDS, Fit, fit, plan, write_codes
 
 QUICK: dict[str, Any] = {"steps": 60, "seeds": 2, "latents": 3, "method": ["beta_tcvae", "beta_vae"]}
 pytestmark = pytest.mark.usefixtures("lean_compiler")
@@ -39,9 +39,11 @@ def fitted(images: np.ndarray, tmp_path_factory: pytest.TempPathFactory) -> Fit:
 
 def test_one_folder_holds_the_model_its_codes_and_what_led_to_it(fitted: Fit, images: np.ndarray) -> None:
     names = {path.name for path in fitted.folder.iterdir()}
-    assert names >= {"fit.json", "family", "model.safetensors", "model.json", "codes.parquet", "ranking.json"}
-    assert names >= {"traversals.png", "encoder.onnx", "decoder.onnx"}
-    assert len(fitted.family.runs) == 8 == len(fitted.ranking.models)
+    assert names >= {"request.json", "models", "model.safetensors", "model.json", "codes.parquet", "ranking.json"}
+    assert names >= {"traversals.png", "encoder.onnx", "decoder.onnx", "report.html"}
+    assert len(fitted.results.runs) == 8 == len(fitted.ranking.models)
+    table = fitted.results.table()
+    assert {"udr", "pipe"} <= set(table["metric"]), "what criteria said is in the table, as in every folder"
     about = json.loads((fitted.folder / "model.json").read_text())
     assert about["identity"] == fitted.ranking.best.run.identity == fitted.best.run.identity
     codes = pl.read_parquet(fitted.folder / "codes.parquet")
@@ -104,7 +106,7 @@ def test_another_request_is_not_mixed_with_the_one_there(fitted: Fit, images: np
     with pytest.raises(RequestError, match="holds a fit with steps 60, not 61"):
         fit(images, out=fitted.folder, **{**QUICK, "steps": 61})
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(RequestError, match="is not empty and holds no fit"):
+    with pytest.raises(RequestError, match="is not empty and holds no results"):
         fit(images, out=tmp_path, **QUICK)
 
 
@@ -114,7 +116,7 @@ def test_another_request_is_not_mixed_with_the_one_there(fitted: Fit, images: np
         ({"method": "tcvae"}, "unknown method 'tcvae'"),
         ({"criteria": ["mig"]}, "unknown criterion 'mig'"),
         ({"gamma_": 3}, "has a hyperparameter 'gamma_'"),
-        ({"minutes": 0, "steps": None}, "minutes must be more than 0"),
+        ({"minutes": 0}, "minutes must be more than 0"),
     ],
 )
 def test_wrong_requests_are_refused_before_anything_is_written(
@@ -122,7 +124,7 @@ def test_wrong_requests_are_refused_before_anything_is_written(
 ) -> None:
     with pytest.raises(RequestError, match=message):
         fit(images, out=tmp_path / "out", **{**QUICK, **changes})
-    assert not (tmp_path / "out" / "fit.json").exists()
+    assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
 
 
 def planned(
@@ -131,7 +133,7 @@ def planned(
     """A plan on a machine on which a step of six β-VAEs takes so long, by their nets."""
     monkeypatch.setattr(sys.modules[plan.__module__], "seconds_per_step", lambda world, runs: seconds[runs[0].nets])
     methods = named.get("methods", ("dava", "beta_tcvae", "beta_vae"))
-    return plan(sober.world(world), methods, minutes, time.monotonic(), None, None, 6, None, {})
+    return plan(sober.world(world), methods, minutes, time.monotonic(), None, {"latents": 6}, {})
 
 
 def test_the_plan_fills_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,9 +148,9 @@ def test_a_fast_machine_trains_more_seeds_and_then_longer(monkeypatch: pytest.Mo
     runs, _ = planned(monkeypatch, {"small": 1e-3}, 1, methods=("beta_tcvae", "beta_vae"))
     seeds = {run.seed for run in runs}
     assert SEEDS < len(seeds) <= MOST_SEEDS
-    assert runs[0].steps >= 0.7 * SCALES["small"].enough
+    assert runs[0].steps >= 0.7 * LENGTHS[True].enough
     long, _ = planned(monkeypatch, {"small": 1e-5}, 10, methods=("beta_vae",))
-    assert long[0].steps > SCALES["small"].enough
+    assert long[0].steps > LENGTHS[True].enough
 
 
 def test_a_slow_machine_takes_smaller_nets_then_fewer_methods_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,8 +171,8 @@ def test_a_slow_machine_takes_smaller_nets_then_fewer_methods_and_says_so(monkey
 
 def test_given_values_take_the_place_of_the_usual_ones(images: np.ndarray, tmp_path: Path) -> None:
     found = fit(images, out=tmp_path / "out", **QUICK, criteria=["elbo"], beta=[1.0, 3.0])
-    assert {run.hyper["beta"] for run in found.family.runs} == {1.0, 3.0}
-    assert strengths("dava", SCALES["small"], 1000) == {"delta_c": (0.01, 0.03)}
+    assert {run.hyper["beta"] for run in found.results.runs} == {1.0, 3.0}
+    assert METHODS["dava"].advised(True, 1000) == {"delta_c": (0.01, 0.03)}
 
 
 def test_a_folder_of_pictures_from_the_command_line(

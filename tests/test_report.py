@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import html as entities
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterator
+import shlex
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from rows import complete, score
 from sober.errors import RequestError
 from sober.report import figures
 from sober.report import report as module
@@ -21,16 +24,17 @@ from sober.report.charts import HUES
 from sober.report.explorer import HtmlPart
 from sober.report.findings import findings
 from sober.report.report import report
-from sober.results import as_runs, make
+from sober.results import Folder, Request, as_runs, make
+from sober.results.request import Cohort
 from sober.results.store import Store
-from sober.types import Adam, Run, Score
+from sober.types import Adam, Run
+from sober.words import parse_settings, value_of
 from test_explorer import Elements, chromium, luminance, opened  # noqa: F401 (chromium is a fixture)
 
 STRENGTHS = {"beta_vae": "beta", "factor_vae": "gamma", "dip_vae_ii": "lambda_od"}
 METRICS = ("mig", "dci_disentanglement", "sap", "modularity", "mi/mig", "gbt/mig", "active_latents")
 TWINS = ("gaussian_total_correlation", "gaussian_total_correlation_sampled")
-KINDS = {"udr": "criterion", "elbo": "training"}
-EVERY = (*METRICS, *TWINS, *KINDS)
+EVERY = (*METRICS, *TWINS, "udr", "elbo")
 HOSTILE = "</script><script>alert('1')</script>\"'&amp;<!-- " + "very " * 40 + "long 形と位置 العرض"
 
 Value = Callable[[Run, str], float | None]
@@ -61,19 +65,36 @@ def noise(run: Run, name: str) -> float:
     return float(np.random.default_rng([*map(ord, run.identity + name)]).random())
 
 
+def begun(folder: Path, runs: list[Run], **asked: str) -> Folder:
+    """A folder in which a study of these runs was asked for."""
+    worlds = dict.fromkeys(run.world for run in runs)
+    cohorts = tuple(Cohort.of([run for run in runs if run.world == world]) for world in worlds)
+    return Folder.begin(folder, Request("study", {}, {world: world for world in worlds}, cohorts, **asked))
+
+
 def stored(
-    folder: Path, runs: list[Run], value: Value = planted, names: tuple[str, ...] = EVERY, **about: Any
-) -> Store:
-    """A store with these numbers of these runs; numbers that are None are flagged as diverged."""
-    store, by_name = Store.create(folder), {run.identity: run for run in runs}
-    for kind in ("metric", "criterion", "training"):
-        scores = []
-        for run, name in itertools.product(runs, [name for name in names if KINDS.get(name, "metric") == kind]):
-            found = value(run, name)
-            flags = ("diverged",) if found is None else ()
-            scores.append(Score(run.identity, name, np.nan if found is None else found, flags=flags))
-        store.write(scores, by_name, kind=kind, preset="study", **about)  # type: ignore[arg-type]
-    return store
+    folder: Path,
+    runs: list[Run],
+    value: Value = planted,
+    names: tuple[str, ...] = EVERY,
+    *,
+    asked: Mapping[str, str] = {},
+    numbers: Mapping[str, Mapping[str, Any]] = {},
+    **about: Any,
+) -> Folder:
+    """A folder with these numbers of these runs; numbers that are None are flagged as diverged.
+
+    `asked` is said of the study, `numbers` of those that no registry knows, and `about` of all scores.
+    """
+    scores = []
+    for run, name in itertools.product(runs, names):
+        found = value(run, name)
+        flags = ("diverged",) if found is None else ()
+        others = {"flags": flags, **numbers.get(name, {})}
+        scores.append(score(run, name, np.nan if found is None else found, **others))
+    opened = begun(folder, runs, **asked)
+    opened.store.write(scores, opened.runs, **about)
+    return opened
 
 
 def texts(html: str) -> str:
@@ -86,14 +107,14 @@ def texts(html: str) -> str:
 def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of two worlds, three methods, three strengths and three seeds."""
     folder = tmp_path_factory.mktemp("full") / "study"
-    stored(folder, grid(steps=20_000), scale="seeds 50 -> 3", device="H200", versions={"jax": "0.10.1"})
-    about = {
+    asked = {
         "name": "look",
         "title": "A look, again",
         "command": "sober study run look --out x",
         "scale": "few <seeds>",
     }
-    (folder / "study.json").write_text(json.dumps(about))
+    about = {"scale": "seeds 50 -> 3", "device": "H200", "versions": {"jax": "0.10.1"}}
+    stored(folder, grid(steps=20_000), asked=asked, **about)
     return report(folder)
 
 
@@ -106,8 +127,9 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     folder = tmp_path_factory.mktemp("hostile") / "study"
     names = ("mig", HOSTILE, "gaussian_total_correlation", f"{HOSTILE}_sampled", "udr")
-    stored(folder, runs, noise, names, scale=HOSTILE, device=HOSTILE)
-    (folder / "study.json").write_text(json.dumps({"name": HOSTILE, "command": HOSTILE}))
+    numbers = {HOSTILE: {"supervised": True}, f"{HOSTILE}_sampled": {"samples_of": HOSTILE}}
+    asked = {"name": HOSTILE, "command": HOSTILE}
+    stored(folder, runs, noise, names, asked=asked, numbers=numbers, scale=HOSTILE, device=HOSTILE)
     return report(folder)
 
 
@@ -115,7 +137,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def said(runs: list[Run], value: Value, tmp_path: Path, names: tuple[str, ...] = EVERY) -> list[str]:
-    return findings(stored(tmp_path / "store", runs, value, names).table())
+    return findings(stored(tmp_path / "study", runs, value, names).store.table())
 
 
 def test_findings_are_what_was_planted(tmp_path: Path) -> None:
@@ -244,38 +266,75 @@ def test_names_are_text_wherever_they_stand(hostile: Path) -> None:
 
 
 def test_flags_are_explained_and_counted(tmp_path: Path) -> None:
-    runs = {run.identity: run for run in grid(("blocks",), seeds=2)}
-    store = Store.create(tmp_path / "flags")
+    runs = grid(("blocks",), seeds=2)
+    folder = begun(tmp_path / "flags", runs)
     scores = [
-        Score(name, "mig", 0.5 + 0.01 * i, flags=("collapsed", "odd") if i < 3 else ()) for i, name in enumerate(runs)
+        score(run, "mig", 0.5 + 0.01 * i, flags=("collapsed", "odd") if i < 3 else ()) for i, run in enumerate(runs)
     ]
-    store.write(scores, runs, kind="metric", preset="study")
-    html = report(store.folder).read_text()
+    folder.store.write(scores, folder.runs)
+    html = report(folder.path).read_text()
     assert "no latent carries anything: all are constant" in html
     assert "3 scores of 3 runs" in html
     assert "not a flag of Sober’s own" in html
     assert 'title="collapsed odd"' in html
 
 
+def test_flags_of_a_score_that_another_of_more_pictures_replaces_mark_nothing(tmp_path: Path) -> None:
+    runs = grid(("blocks",), seeds=2)
+    folder = begun(tmp_path / "flags", runs)
+    few = [score(run, "mig", 0.9, pictures=100, flags=("few_rows",)) for run in runs]
+    folder.store.write([*few, *(score(run, "mig", 0.1, pictures=1000) for run in runs)], folder.runs)
+    html = report(folder.path).read_text()
+    assert 'title="few_rows"' not in html
+    assert "18 scores of 18 runs" in html  # which are explained all the same
+
+
 def test_models_that_can_be_shown_are_shown_the_best_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = grid(("blocks",), seeds=1)
-    store = stored(tmp_path / "store", runs, planted, ("mig",))
-    (store.folder / "shown").mkdir()
+    path = stored(tmp_path / "study", runs, planted, ("mig",)).path
+    (path / "shown").mkdir()
     shown = [runs[0], runs[8], runs[4]]
     for run in shown:
-        (store.folder / "shown" / f"{run.identity}.safetensors").touch()
+        (path / "shown" / f"{run.identity}.safetensors").touch()
     asked: list[Any] = []
 
-    def part(store: Store, runs: list[str], scores: dict[str, str], settings: Any = None) -> HtmlPart:
-        asked.extend(zip(runs, (scores[run] for run in runs), strict=True))
+    def part(folder: Path, runs: list[str], scores: dict[str, str], settings: dict[str, str]) -> HtmlPart:
+        assert folder == path
+        asked.extend((run, scores[run], settings[run]) for run in runs)
         return HtmlPart(".mine { color: red }", "<p>the models</p>", "", "null")
 
     monkeypatch.setattr(module, "showcase_part", part)
-    html = report(store.folder).read_text()
-    assert [run for run, _ in asked] == [run.identity for run in (runs[8], runs[4], runs[0])]
+    html = report(path).read_text()
+    assert [run for run, _, _ in asked] == [run.identity for run in (runs[8], runs[4], runs[0])]
     assert asked[0][1].startswith("mig 0.5")
+    assert asked[0][2] == "dip_vae_ii lambda_od=16"
     assert '<section id="models">\n<h2>Models</h2>\n<p>the models</p>' in html
     assert ".mine { color: red }" in html
+
+
+def test_a_criterion_with_two_settings_is_two_numbers_of_the_report(tmp_path: Path) -> None:
+    runs = grid(("blocks",), seeds=2)
+    folder = stored(tmp_path / "study", runs, planted, ("mig",))
+    for similarity in ("lasso", "spearman"):
+        settings = {"similarity": similarity, "partners": 50.0}
+        scores = [score(run, "udr", planted(run, similarity), settings=settings, models=len(runs)) for run in runs]
+        folder.store.write(scores, folder.runs)
+    html = report(folder.path).read_text()
+    for name in ("udr [similarity=lasso]", "udr [similarity=spearman]"):
+        assert f"<dt><code>{name}</code></dt>" in html
+    assert "of 2 such numbers" in texts(html)
+
+
+def test_commands_train_the_very_runs_that_were_measured(tmp_path: Path) -> None:
+    hyper = {"gamma": 1 / 3, "second_batch": True, "variant": "a b"}
+    stored(tmp_path / "study", [Run("blocks", "mine", hyper, optimiser=Adam(1 / 7))], lambda *_: 0.5, ("mig",))
+    page = entities.unescape(texts(report(tmp_path / "study").read_text()))
+    command = re.search(r"sober train blocks .*?--out FOLDER", page)
+    assert command is not None
+    words = shlex.split(command.group())
+    typed = [words[at + 1] for at, word in enumerate(words) if word == "--set"]
+    assert parse_settings(typed) == hyper
+    assert value_of(words[words.index("--learning-rate") + 1]) == 1 / 7
 
 
 def test_words_that_all_settings_share_are_said_once(tmp_path: Path) -> None:
@@ -297,18 +356,15 @@ def test_fifteen_thousand_runs_take_less_than_fifteen_megabytes(
         setting=pl.format("{} beta={}", "method", "beta"),
         hyper_beta=pl.col("beta").cast(float),
     )
-    constant = {"nets": "conv", "latents": 10, "steps": 9, "batch": 64, "learning_rate": 1e-4, "b1": 0.9, "b2": 0.999,
-                "eps": 1e-8, "precision": "float32", "kind": "metric", "preset": "study", "settings": "{}", "flags": "",
-                "seconds": 0.0, "device": "", "versions": "{}", "scale": ""}  # fmt: skip
     frame = pl.concat(
         [runs.with_columns(metric=pl.lit(f"number{k}"), value=pl.Series(rng.random(len(runs)))) for k in range(numbers)]
     )
-    frame = frame.with_columns(**{name: pl.lit(value) for name, value in constant.items()})
+    frame = complete(frame.with_columns(supervised=pl.lit(True)))
     assert len(runs) > 15_000
-    Store.create(tmp_path)
+    begun(tmp_path / "study", grid())
     monkeypatch.setattr(Store, "table", lambda self: frame)
     monkeypatch.setattr(module, "make", functools.partial(make, resamples=5))
-    path = report(tmp_path)
+    path = report(tmp_path / "study")
     assert path.stat().st_size < 15e6
     text = texts(path.read_text())
     assert "Single runs are left out, as there are 15,120" in text
@@ -316,17 +372,18 @@ def test_fifteen_thousand_runs_take_less_than_fifteen_megabytes(
 
 
 def test_wrong_requests_say_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(RequestError, match="holds no store"):
+    with pytest.raises(RequestError, match="holds no results: make some"):
         report(tmp_path)
-    Store.create(tmp_path / "empty")
-    with pytest.raises(RequestError, match="run the study first"):
+    begun(tmp_path / "empty", grid(("blocks",), seeds=1))
+    with pytest.raises(RequestError, match="has no scores yet: run the command that made it"):
         report(tmp_path / "empty")
-    stored(tmp_path / "some", grid(("blocks",), seeds=1), planted, ("mig",))
-    (tmp_path / "some" / "study.json").write_text("[]")
-    with pytest.raises(RequestError, match="does not describe a study"):
+    request = stored(tmp_path / "some", grid(("blocks",), seeds=1), planted, ("mig",)).path / "request.json"
+    whole = request.read_text()
+    request.write_text("[]")
+    with pytest.raises(RequestError, match="is not a request of Sober's"):
         report(tmp_path / "some")
     (tmp_path / "file").touch()
-    (tmp_path / "some" / "study.json").unlink()
+    request.write_text(whole)
     with pytest.raises(RequestError, match="choose another path"):
         report(tmp_path / "some", tmp_path / "file" / "report.html")
     with pytest.raises(RequestError, match="choose another folder"):
@@ -358,7 +415,7 @@ def test_hues_stand_out_from_paper_in_the_light_and_in_the_dark() -> None:
 
 
 def test_brackets_mark_correlations_that_may_be_none(tmp_path: Path) -> None:
-    runs = as_runs(stored(tmp_path / "store", grid(("blocks",)), noise, ("mig", "sap", "irs")).table())
+    runs = as_runs(stored(tmp_path / "store", grid(("blocks",)), noise, ("mig", "sap", "irs")).store.table())
     made, _ = make(runs, resamples=100)
     (heat,) = [each for each in figures.drawable(runs, made) if each.name == "metric_agreement"]
     for row in heat.panels["blocks",]:

@@ -10,19 +10,19 @@ import pytest
 from families import BLOCKS, small_runs
 from sober.cli import app
 from sober.criteria import CRITERIA
-from sober.models.family import Family
-from sober.training.train import train
+from sober.workflows.opened import Results
+from sober.workflows.train import train
 
 pytestmark = pytest.mark.usefixtures("quick_compiler")
 
 
 @pytest.fixture(scope="module")
-def family(tmp_path_factory: pytest.TempPathFactory) -> Family:
+def family(tmp_path_factory: pytest.TempPathFactory) -> Results:
     runs = small_runs("beta_vae", {"beta": [1.0, 2.0]}, seeds=3, steps=60)
     return train(runs, BLOCKS, tmp_path_factory.mktemp("family") / "family", cohort=2)
 
 
-def test_select_prints_models_settings_and_what_was_seen(family: Family, capsys: pytest.CaptureFixture[str]) -> None:
+def test_select_prints_models_settings_and_what_was_seen(family: Results, capsys: pytest.CaptureFixture[str]) -> None:
     app([str(each) for each in ("select", family.folder, "--top", "2")], result_action="return_none")
     said = " ".join(capsys.readouterr().out.split())
     assert "the model to use: 2 of 6" in said
@@ -31,7 +31,7 @@ def test_select_prints_models_settings_and_what_was_seen(family: Family, capsys:
     assert CRITERIA["udr"].blind in said
 
 
-def test_select_in_json_holds_every_model(family: Family, capsys: pytest.CaptureFixture[str]) -> None:
+def test_select_in_json_holds_every_model(family: Results, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--criterion", "udr,elbo", "--set", "similarity=spearman", "--json"]
     app(["select", str(family.folder), *options], result_action="return_none")
     found = json.loads(capsys.readouterr().out)

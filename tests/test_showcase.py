@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import jax
 import numpy as np
 import pytest
 from PIL import Image
@@ -22,10 +21,10 @@ from sober.errors import RequestError
 from sober.files import save_arrays
 from sober.metrics.aggregate import merges
 from sober.models.model import Model, latent_kl
-from sober.report import showcase as shown
+from sober.report import cards
+from sober.report.cards import showcase_part
 from sober.report.explorer import page, write
-from sober.report.showcase import about_shown, load_showcase, save_showcase, showcase, showcase_part, shown_path
-from sober.results.store import Store
+from sober.report.showcase import about_shown, keep_showcase, load_showcase, save_showcase, showcase, shown_path
 from sober.types import Codes, Factor
 from sober.worlds import from_array, world
 from test_explorer import HOSTILE, Elements, chromium, luminance, opened  # noqa: F401 (fixtures, and what they need)
@@ -34,7 +33,7 @@ from test_interop import model_of
 BLOCKS = world("blocks")
 SHAPE = BLOCKS.image_shape
 LATENT_OF = [2, 0, 4, 1]  # of each factor in `perfect`; latent 3 is noise
-STYLE = Path(shown.__file__)
+STYLE = Path(cards.__file__).with_name("showcase.css")
 
 
 def model(seed: int = 0) -> Model:
@@ -57,9 +56,9 @@ def arrays() -> dict[str, np.ndarray]:
     return showcase(model(), perfect(), BLOCKS) | {"kl": np.array([1.0, 2.0, 0.5, 0.002, 3.0])}
 
 
-def stored(folder: Path, *changes: dict[str, Any]) -> tuple[Store, list[str]]:
-    """A store that shows a model for each of `changes` to the arrays (by name) and to what is said of them."""
-    store, runs = Store.create(folder), []
+def stored(folder: Path, *changes: dict[str, Any]) -> tuple[Path, list[str]]:
+    """A folder that shows a model for each of `changes` to the arrays (by name) and to what is said of them."""
+    runs = []
     for seed, change in enumerate(changes):
         about = about_shown(model(seed).run, perfect())
         for key in about.keys() & change.keys():
@@ -67,7 +66,7 @@ def stored(folder: Path, *changes: dict[str, Any]) -> tuple[Store, list[str]]:
         kept = arrays() | {key: value for key, value in change.items() if key not in about}
         save_showcase(shown_path(folder, about["run"]), kept, about)
         runs.append(about["run"])
-    return store, runs
+    return folder, runs
 
 
 def html_of(folder: Path, **change: Any) -> str:
@@ -77,21 +76,42 @@ def html_of(folder: Path, **change: Any) -> str:
 # What is kept
 
 
+def shown_rows(kept: dict[str, np.ndarray], codes: Codes) -> list[int]:
+    """Which of the codes are shown: no two are the same."""
+    return [int(np.flatnonzero((codes.mean == code).all(axis=1)).item()) for code in kept["codes"]]
+
+
 def test_pictures_come_with_their_codes_and_reconstructions() -> None:
-    kept, images = arrays(), BLOCKS.sample(0, 512).images
-    mean, logvar = model().encode(images)
-    np.testing.assert_array_equal(kept["pictures"], images[:12])
-    np.testing.assert_array_equal(kept["codes"], mean[:12])
-    np.testing.assert_allclose(kept["reconstructions"], 255 * model().decode(mean[:12]), atol=0.51)
-    np.testing.assert_array_equal(showcase(model(), unlabelled(), BLOCKS)["kl"], latent_kl(mean, logvar))
+    kept = arrays()
+    rows = shown_rows(kept, perfect())
+    assert len(set(rows)) == 12
+    np.testing.assert_array_equal(kept["pictures"], BLOCKS.render(BLOCKS.everything()[rows]))
+    np.testing.assert_allclose(kept["reconstructions"], 255 * model().decode(kept["codes"]), atol=0.51)
+    carried = showcase(model(), unlabelled(), BLOCKS)["kl"]
+    np.testing.assert_array_equal(carried, latent_kl(perfect().mean, np.full_like(perfect().mean, -3.0)))
+
+
+def test_codes_are_those_of_the_pictures_in_an_index_and_are_not_computed_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    index = np.random.default_rng(4).permutation(BLOCKS.size)[:40]
+    mean = perfect().mean[:40]
+    codes = Codes(mean, np.zeros_like(mean), np.zeros((40, 0), np.int64), ())
+    monkeypatch.setattr(Model, "encode", lambda *_: pytest.fail("encoded again"))
+    kept = showcase(model(), codes, BLOCKS, index)
+    np.testing.assert_array_equal(kept["pictures"], BLOCKS.render(index[shown_rows(kept, codes)]))
+    others = showcase(model(), codes, BLOCKS, index, seed=1)
+    assert shown_rows(others, codes) != shown_rows(kept, codes)
+    with pytest.raises(RequestError, match=f"40 pictures, but {BLOCKS.size:,} are given"):
+        showcase(model(), codes, BLOCKS)
 
 
 def unlabelled() -> Codes:
-    return Codes(perfect().mean, None, np.zeros((len(perfect().mean), 0), np.int64), ())
+    return dataclasses.replace(perfect(), factors=np.zeros((len(perfect().mean), 0), np.int64), about=())
 
 
 def test_a_traversal_moves_one_latent_of_the_code_nearest_the_middle() -> None:
-    mean, _ = model().encode(BLOCKS.sample(0, 512).images)
+    mean = perfect().mean
     code = mean[np.argmin(np.linalg.norm(mean, axis=1))].copy()
     assert arrays()["traversals"].shape == (5, 11, *SHAPE)
     for latent, step, value in ((3, 0, -2.0), (1, 5, 0.0), (4, 8, 1.2)):
@@ -106,7 +126,7 @@ def test_codes_that_permute_the_factors_give_permutation_matrices() -> None:
     np.testing.assert_allclose(arrays()["mi.matrix"][others], np.log(8) * expected[others], atol=1e-9)
     np.testing.assert_allclose(arrays()["gbt.matrix"], expected, atol=0.02)
     np.testing.assert_array_equal(np.argmax(arrays()["svm.matrix"], axis=0), LATENT_OF)
-    for name in shown.MATRICES:
+    for name in cards.MATRICES:
         assert arrays()[f"{name}.independent_groups"].max() == 4
         assert arrays()[f"{name}.merge_thresholds"].shape == (4, 4)
 
@@ -127,15 +147,18 @@ def odd_codes() -> Codes:
     rng = np.random.default_rng(1)
     factors = np.stack([np.zeros(300), rng.random(300), rng.integers(0, 2, 300), rng.choice([0, 2], 300)], axis=1)
     factors[7, 2] = np.nan
-    mean = rng.normal(size=(300, 5))
+    mean = rng.normal(size=(300, 5)).astype(np.float32)
     mean[:, 1] = factors[:, 1]
     names = ("red", "green", "blue")
     about = (Factor("same", 3), Factor("depth", 0, "continuous"), Factor("on", 2), Factor("hue", 3, "cyclic", names))
-    return Codes(mean, None, factors, about)
+    return Codes(mean, np.zeros_like(mean), factors, about)
+
+
+SOME = BLOCKS.everything()[:300]  # the pictures of odd codes
 
 
 def test_what_is_said_of_factors_is_in_step_with_the_arrays() -> None:
-    kept, about = showcase(model(), odd_codes(), BLOCKS), about_shown(model().run, odd_codes())
+    kept, about = showcase(model(), odd_codes(), BLOCKS, SOME), about_shown(model().run, odd_codes())
     assert [factor["name"] for factor in about["factors"]] == ["depth", "on", "hue"]
     assert [factor["values"] for factor in about["factors"][1:]] == [["0", "1"], ["red", "blue"]]
     assert kept["mi.matrix"].shape == (5, 3)
@@ -148,11 +171,11 @@ def test_what_is_said_of_factors_is_in_step_with_the_arrays() -> None:
 
 def test_codes_in_which_no_factor_varies_are_shown_like_those_without_factors(tmp_path: Path) -> None:
     same = dataclasses.replace(odd_codes(), factors=np.zeros((300, 4)))
-    kept, about = showcase(model(), same, BLOCKS), about_shown(model().run, same)
+    kept, about = showcase(model(), same, BLOCKS, SOME), about_shown(model().run, same)
     assert about["factors"] == []
     assert kept.keys() == showcase(model(), unlabelled(), BLOCKS).keys()
-    save_showcase(shown_path(Store.create(tmp_path).folder, about["run"]), kept, about)
-    html = showcase_part(Store.open(tmp_path), [about["run"]]).html
+    save_showcase(shown_path(tmp_path, about["run"]), kept, about)
+    html = showcase_part(tmp_path, [about["run"]]).html
     assert "shown-strip" in html
     assert "shown-matrices" not in html
 
@@ -172,8 +195,8 @@ def test_pictures_of_ones_own_need_no_factors(tmp_path: Path) -> None:
     mean, logvar = model().encode(images)
     codes = Codes(mean, logvar, own.labels(own.everything()), own.factors)
     kept, about = showcase(model(), codes, own), about_shown(model().run, codes)
-    save_showcase(shown_path(Store.create(tmp_path).folder, about["run"]), kept, about)
-    html = showcase_part(Store.open(tmp_path), [about["run"]]).html
+    save_showcase(shown_path(tmp_path, about["run"]), kept, about)
+    html = showcase_part(tmp_path, [about["run"]]).html
     assert html.count("<img") == 12
     assert html.count('class="shown-strip"') == 5
     assert "<svg" not in html
@@ -196,13 +219,20 @@ def test_a_saved_file_is_read_back_as_it_was(tmp_path: Path) -> None:
         np.testing.assert_array_equal(plain[name], array, strict=True)
 
 
+def test_what_is_kept_of_a_model_lies_where_the_page_looks_for_it(tmp_path: Path) -> None:
+    keep_showcase(tmp_path, model(), perfect(), BLOCKS)
+    kept, said = load_showcase(shown_path(tmp_path, model().run.identity))
+    assert said == about_shown(model().run, perfect())
+    np.testing.assert_array_equal(kept["pictures"], arrays()["pictures"])
+    assert model().run.identity in showcase_part(tmp_path, [model().run.identity]).html
+
+
 READER = """
 import os, sys
 os.environ["JAX_PLATFORMS"] = "none_at_all"
 from pathlib import Path
-from sober.report.showcase import showcase_part
-from sober.results.store import Store
-sys.stdout.write(showcase_part(Store.open(sys.argv[1]), sys.argv[2:]).html)
+from sober.report.cards import showcase_part
+sys.stdout.write(showcase_part(Path(sys.argv[1]), sys.argv[2:]).html)
 import jax
 try:
     jax.numpy.zeros(1) + 1
@@ -212,38 +242,42 @@ except RuntimeError:
 
 
 def test_the_page_is_made_where_jax_has_no_device(tmp_path: Path, start: Callable) -> None:
-    store, runs = stored(tmp_path, {})
+    folder, runs = stored(tmp_path, {})
     output = start(READER, tmp_path, *runs).communicate(timeout=60)[0]
-    assert output == showcase_part(store, runs).html + "END"
+    assert output == showcase_part(folder, runs).html + "END"
 
 
 def test_wrong_requests_and_damaged_files_say_what_to_do(tmp_path: Path) -> None:
-    store, (run,) = stored(tmp_path, {})
+    folder, (run,) = stored(tmp_path, {})
     path = shown_path(tmp_path, run)
     with pytest.raises(RequestError, match="give at least one"):
-        showcase_part(store, [])
+        showcase_part(folder, [])
     with pytest.raises(RequestError, match="missing or damaged"):
-        showcase_part(store, ["0" * 16])
+        showcase_part(folder, ["0" * 16])
     shown_path(tmp_path, "0" * 16).write_bytes(path.read_bytes())
     with pytest.raises(RequestError, match=f"shows run {run}, not the one of its name"):
-        showcase_part(store, ["0" * 16])
+        showcase_part(folder, ["0" * 16])
     whole = path.read_bytes()
     path.write_bytes(whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:])
     with pytest.raises(RequestError, match=f"{run}.safetensors is damaged"):
-        showcase_part(store, [run])
+        showcase_part(folder, [run])
     path.write_bytes(whole[:100])
     with pytest.raises(RequestError, match=f"{run}.safetensors is missing or damaged"):
-        showcase_part(store, [run])
+        showcase_part(folder, [run])
     save_arrays(path, {}, {"kind": "sober.codes"})
     with pytest.raises(RequestError, match="not a showcase"):
-        showcase_part(store, [run])
+        showcase_part(folder, [run])
     with pytest.raises(RequestError, match="choose another folder"):
         save_showcase(path / "below" / "file", {}, {})
     with pytest.raises(RequestError, match="the model 5: pass its own"):
-        showcase(model(), dataclasses.replace(unlabelled(), mean=perfect().mean[:, :4]), BLOCKS)
-    broken = jax.tree.map(lambda leaf: np.full_like(leaf, np.nan), model().autoencoder)
-    with pytest.raises(RequestError, match="did not diverge"):
-        showcase(dataclasses.replace(model(), autoencoder=broken), perfect(), BLOCKS)
+        showcase(model(), dataclasses.replace(unlabelled(), mean=perfect().mean[:, :4], logvar=None), BLOCKS)
+    with pytest.raises(RequestError, match="without log-variances"):
+        showcase(model(), dataclasses.replace(perfect(), logvar=None), BLOCKS)
+    for field in ("mean", "logvar"):
+        broken = getattr(perfect(), field).copy()
+        broken[7, 2] = np.nan
+        with pytest.raises(RequestError, match="did not diverge"):
+            showcase(model(), dataclasses.replace(perfect(), **{field: broken}), BLOCKS)
 
 
 # The drawings
@@ -292,7 +326,7 @@ def test_the_curve_of_groups_ends_where_the_last_factor_loses_its_latent(tmp_pat
 @pytest.mark.parametrize("seed", range(5))
 def test_no_branches_of_a_tree_cross(seed: int) -> None:
     matrix = np.random.default_rng(seed).random((4, 9))
-    order, tree = shown._tree(matrix)
+    order, tree = cards._tree(matrix)
     assert sorted(order) == list(range(9))
     assert [level for level, _, _ in tree] == [level for level, _, _ in merges(matrix)]
     for _, above, below in tree:
@@ -343,7 +377,7 @@ def test_even_with_noise_in_colour_a_card_takes_less_than_400_kilobytes(tmp_path
     rng = np.random.default_rng(0)
     noise: dict[str, Any] = {"traversals": rng.integers(0, 256, (10, 11, 96, 64, 3), np.uint8), "kl": np.ones(10)}
     noise |= {name: rng.integers(0, 256, (12, 96, 64, 3), np.uint8) for name in ("pictures", "reconstructions")}
-    noise |= {f"{name}.matrix": rng.random((10, 4)) for name in shown.MATRICES}
+    noise |= {f"{name}.matrix": rng.random((10, 4)) for name in cards.MATRICES}
     noise |= {f"response.{k}": rng.normal(size=(3, 100, 10)) for k in range(4)}
     assert len(html_of(tmp_path, **noise)) < 400_000
 
@@ -353,14 +387,14 @@ def test_no_name_becomes_part_of_the_page(tmp_path: Path) -> None:
         {**factor, "name": HOSTILE, "values": [HOSTILE] * 8}
         for factor in about_shown(model().run, perfect())["factors"]
     ]
-    store, runs = stored(tmp_path, {"factors": factors, "setting": HOSTILE, "world": HOSTILE})
-    part = showcase_part(store, runs, {runs[0]: HOSTILE})
+    folder, runs = stored(tmp_path, {"factors": factors, "setting": HOSTILE, "world": HOSTILE})
+    part = showcase_part(folder, runs, {runs[0]: HOSTILE})
     found = Elements(part.html)
     assert found.of("script") == []
     assert found.of("h3") == [f"{HOSTILE}, seed 0"]
     assert HOSTILE in found.of("p")
     assert found.of("title").count(HOSTILE) == 2 * 4 * 3  # beside each matrix, and beside each dendrogram
-    assert "</" not in STYLE.with_suffix(".css").read_text()
+    assert "</" not in STYLE.read_text()
 
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
@@ -370,7 +404,7 @@ def test_numbers_stand_out_from_the_hottest_cell(scheme: int) -> None:
         np.array([int([c for n, c in colours if n == name][scheme][i : i + 2], 16) for i in (0, 2, 4)])
         for name in ("ink", "paper", "accent")
     )
-    most = int(re.findall(r"--share\) \* (\d+)%", STYLE.with_suffix(".css").read_text())[0]) / 100
+    most = int(re.findall(r"--share\) \* (\d+)%", STYLE.read_text())[0]) / 100
     hottest = np.round(most * accent + (1 - most) * paper).astype(int)
     low, high = sorted(luminance("#" + "".join(f"{part:02x}" for part in colour)) for colour in (ink, hottest))
     assert (high + 0.05) / (low + 0.05) >= 4.5

@@ -13,6 +13,7 @@ from hypothesis.extra.numpy import arrays
 
 from sober.errors import RequestError
 from sober.results.stats import (
+    Unified,
     adjusted_share,
     beats_random,
     bootstrap,
@@ -404,11 +405,19 @@ def test_paired_numbers_by_hand() -> None:
 
 
 def test_unified_scores_are_paired_by_matrix_or_by_rule() -> None:
-    found = unified_pairs(["mig", "sap", "gbt/mig", "gbt/sap", "mi/mig", "irs"])
-    assert found == [
+    scores = [
+        *(Unified("mig", "", "mig"), Unified("sap", "", "sap"), Unified("gbt/mig", "gbt", "mig")),
+        *(Unified("gbt/sap", "gbt", "sap"), Unified("mi/mig", "mi", "mig"), Unified("irs", "", "irs")),
+    ]
+    assert unified_pairs(scores) == [
         ("mig", "gbt/mig", "rule mig"),
         ("mig", "mi/mig", "rule mig"),
         ("sap", "gbt/sap", "rule sap"),
         ("gbt/mig", "gbt/sap", "matrix gbt"),
         ("gbt/mig", "mi/mig", "rule mig"),
     ]
+
+
+def test_what_unified_scores_share_is_read_from_their_parts_and_not_from_their_names() -> None:
+    scores = [Unified("one", "trees", "gap"), Unified("two [paper]", "trees", "share"), Unified("three", "", "gap")]
+    assert unified_pairs(scores) == [("one", "two [paper]", "matrix trees"), ("one", "three", "rule gap")]

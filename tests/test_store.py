@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import io
 import itertools
@@ -13,6 +14,7 @@ import socket
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars
 import pytest
@@ -22,7 +24,11 @@ from polars.testing import assert_frame_equal
 
 import sober.results.store
 from sober.errors import RequestError
-from sober.results.store import Holder, Store, setting
+from sober.results import Folder, Request, parts
+from sober.results.request import Cohort
+from sober.results.rows import KEY, Key, key_of
+from sober.results.settings import setting
+from sober.results.store import Holder, Store
 from sober.types import Adam, Run, Score
 from test_files import ALONE
 
@@ -37,17 +43,26 @@ BEFORE = [
     *("learning_rate", "b1", "b2", "eps", "precision", "seed", "setting"),
 ]
 AFTER = [
-    *("kind", "metric", "preset", "settings", "value", "low", "high"),
+    *("kind", "metric", "preset", "settings", "better", "supervised", "matrix", "rule", "samples_of"),
+    *("pictures", "draw", "repeats", "models", "value", "low", "high"),
     *("flags", "seconds", "device", "versions", "scale"),
 ]
 
 
+def score(run: Run, metric: str, value: float, **others: Any) -> Score:
+    return Score(run.identity, metric, value, **{"preset": "study", **others})
+
+
 def scores(run: Run, names: Iterable[str], value: float = 0.5) -> list[Score]:
-    return [Score(run.identity, name, value, {"bins": 20.0}, seconds=0.25) for name in names]
+    return [score(run, name, value, settings={"bins": 20.0}, seconds=0.25) for name in names]
 
 
-def write(store: Store, some: Iterable[Score], preset: str = "study") -> None:
-    store.write(some, RUNS, kind="metric", preset=preset, device="cpu", versions={"sober": "0.1"})
+def keys(some: Iterable[Score]) -> dict[Key, int]:
+    return {key_of(each): each.models for each in some}
+
+
+def write(store: Store, some: Iterable[Score]) -> None:
+    store.write(some, RUNS, device="cpu", versions={"sober": "0.1"})
 
 
 @pytest.fixture
@@ -60,17 +75,37 @@ def files(folder: Path) -> list[str]:
 
 
 def test_a_score_comes_back_with_all_that_is_known_of_it(store: Store) -> None:
-    score = Score(
-        BETA.identity, "mig", 0.25, {"bins": 20.0}, ("sampled", "collapsed"), (0.2, 0.3), 1.5, {"jax": "0.10"}
+    known = Score(
+        BETA.identity,
+        "gbt/mig_sampled",
+        0.25,
+        kind="metric",
+        preset="study",
+        settings={"bins": 20.0},
+        better="lower",
+        supervised=True,
+        matrix="gbt",
+        rule="mig",
+        samples_of="gbt/mig",
+        pictures=2000,
+        draw=7,
+        repeats=3,
+        models=5,
+        flags=("sampled", "collapsed"),
+        interval=(0.2, 0.3),
+        seconds=1.5,
+        versions={"jax": "0.10"},
     )
-    store.write([score], RUNS, kind="metric", preset="study", device="H200", versions={"sober": "0.1"}, scale="1/2")
+    store.write([known], RUNS, device="H200", versions={"sober": "0.1"}, scale="1/2")
     assert store.table().rows(named=True) == [
         {
             **{"run": BETA.identity, "world": "dsprites", "method": "beta_vae", "nets": "conv", "latents": 10},
             **{"steps": 300_000, "batch": 64, "learning_rate": 1e-4, "b1": 0.9, "b2": 0.999, "eps": 1e-8},
             **{"precision": "float32", "seed": 1, "setting": "beta_vae beta=4", "hyper_beta": 4.0},
-            **{"kind": "metric", "metric": "mig", "preset": "study", "settings": '{"bins": 20.0}', "value": 0.25},
-            **{"low": 0.2, "high": 0.3, "flags": "collapsed sampled", "seconds": 1.5, "device": "H200"},
+            **{"kind": "metric", "metric": "gbt/mig_sampled", "preset": "study", "settings": '{"bins": 20.0}'},
+            **{"better": "lower", "supervised": True, "matrix": "gbt", "rule": "mig", "samples_of": "gbt/mig"},
+            **{"pictures": 2000, "draw": 7, "repeats": 3, "models": 5, "value": 0.25, "low": 0.2, "high": 0.3},
+            **{"flags": ["collapsed", "sampled"], "seconds": 1.5, "device": "H200"},
             **{"versions": '{"jax": "0.10", "sober": "0.1"}', "scale": "1/2"},
         }
     ]
@@ -94,19 +129,24 @@ def test_an_empty_store_has_an_empty_table_with_the_columns(store: Store) -> Non
     table = store.table()
     assert table.columns == [*BEFORE, *AFTER]
     assert table.height == 0
-    assert store.done() == set()
+    assert store.done() == {}
+    assert store.height() == 0
     store.compact()
     write(store, [])
     assert files(store.folder / "parts") == []
 
 
 pieces = st.lists(
-    st.tuples(
+    st.builds(
+        score,
         st.sampled_from([BETA, DAVA, CRITIC]),
         st.sampled_from(["mig", "sap", "mi/mig"]),
-        st.sampled_from(["study", "paper"]),
         st.floats(),
-        st.floats(0, 10),
+        preset=st.sampled_from(["study", "paper"]),
+        settings=st.sampled_from([{}, {"bins": 20.0}]),
+        pictures=st.sampled_from([1000, 2000]),
+        models=st.integers(1, 3),
+        seconds=st.floats(0, 10),
     ),
     max_size=12,
 )
@@ -115,45 +155,83 @@ pieces = st.lists(
 @settings(max_examples=25, deadline=None)
 @given(pieces=pieces, data=st.data())
 def test_any_order_and_any_split_into_writes_and_compactions_give_one_table(
-    tmp_path_factory: pytest.TempPathFactory, pieces: list[tuple[Run, str, str, float, float]], data: st.DataObject
+    tmp_path_factory: pytest.TempPathFactory, pieces: list[Score], data: st.DataObject
 ) -> None:
     # Keys may repeat with other values: which one stays must not depend on the order either.
     stores = [Store.create(tmp_path_factory.mktemp("store")) for _ in range(2)]
-    for run, metric, preset, value, seconds in pieces:
-        stores[0].write(
-            [Score(run.identity, metric, value, seconds=seconds)], RUNS, kind="metric", preset=preset, device="cpu"
-        )
+    for piece in pieces:
+        stores[0].write([piece], RUNS, device="cpu")
     shuffled = data.draw(st.permutations(pieces))
     while shuffled:
         count = data.draw(st.integers(1, len(shuffled)))
         chunk, shuffled = shuffled[:count], shuffled[count:]
-        for preset in ("study", "paper"):
-            rounds = _without_repeats([piece for piece in chunk if piece[2] == preset])
-            for group in rounds:
-                rows = [Score(run.identity, metric, value, seconds=seconds) for run, metric, _, value, seconds in group]
-                stores[1].write(rows, RUNS, kind="metric", preset=preset, device="cpu")
+        for group in _without_repeats(chunk):
+            stores[1].write(group, RUNS, device="cpu")
         if data.draw(st.booleans()):
             stores[1].compact()
     one, other = (store.table() for store in stores)
     assert_frame_equal(one, other)
-    assert stores[0].done() == stores[1].done() == {(run.identity, m, p) for run, m, p, *_ in pieces}
-    assert one.height == len(stores[0].done())
-    numbers = {(run.identity, m, p) for run, m, p, value, _ in pieces if math.isfinite(value)}
-    assert {
-        tuple(row) for row in one.filter(polars.col("value").is_not_null()).select("run", "metric", "preset").rows()
-    } == numbers
-
-
-def _without_repeats(pieces: Sequence[tuple[Run, str, str, float, float]]) -> list[list]:
-    """The pieces in as few lists as it takes to have each key once in each."""
-    lists: list[list] = []
+    most: dict[Key, int] = {}
     for piece in pieces:
-        free = next((each for each in lists if all(other[:3] != piece[:3] for other in each)), None)
+        most[key_of(piece)] = max(piece.models, most.get(key_of(piece), 0))
+    assert stores[0].done() == stores[1].done() == most
+    assert one.height == len(most)
+    numbers = {key_of(piece) for piece in pieces if math.isfinite(piece.value) and piece.models == most[key_of(piece)]}
+    assert set(one.filter(polars.col("value").is_not_null()).select(KEY).rows()) == numbers
+
+
+def _without_repeats(pieces: Sequence[Score]) -> list[list[Score]]:
+    """The pieces in as few lists as it takes to have each key once in each."""
+    lists: list[list[Score]] = []
+    for piece in pieces:
+        free = next((each for each in lists if key_of(piece) not in keys(each)), None)
         if free is None:
             lists.append([piece])
         else:
             free.append(piece)
     return lists
+
+
+@pytest.mark.parametrize(
+    "other", [{"settings": {"bins": 10.0}}, {"pictures": 2000}, {"draw": 1}, {"repeats": 5}, {"preset": "paper"}]
+)
+@pytest.mark.parametrize("compacted", [False, True])
+def test_scores_that_were_not_measured_alike_are_both_kept(
+    store: Store, other: dict[str, Any], compacted: bool
+) -> None:
+    one = score(BETA, "mig", 0.25, settings={"bins": 20.0}, pictures=1000)
+    two = dataclasses.replace(one, value=0.75, **other)
+    write(store, [one])
+    write(store, [two])
+    if compacted:
+        store.compact()
+    assert sorted(store.table()["value"]) == [0.25, 0.75]
+    assert store.done() == keys([one, two])
+    write(store, [dataclasses.replace(one, settings={"bins": 20}), two])  # the same scores again
+    assert store.table().height == 2
+
+
+@pytest.mark.parametrize("first", ["few", "many"])
+@pytest.mark.parametrize("compacted", [False, True])
+@pytest.mark.parametrize("value", [0.5, math.nan])
+def test_of_two_judgements_the_one_among_more_models_is_kept(
+    store: Store, first: str, compacted: bool, value: float
+) -> None:
+    few = score(BETA, "udr", 0.25, kind="criterion", models=3, seconds=0.1)
+    many = score(BETA, "udr", value, kind="criterion", models=6, seconds=9.0)
+    for judgement in (few, many) if first == "few" else (many, few):
+        write(store, [judgement])
+        if compacted:
+            store.compact()
+    expected = None if math.isnan(value) else value
+    assert store.table(["metric", "models", "value"]).rows() == [("udr", 6, expected)]
+    assert store.done() == {key_of(many): 6}
+
+
+def test_of_two_equal_judgements_a_number_goes_before_none_and_then_the_quicker_one(store: Store) -> None:
+    for value, seconds in ((math.nan, 0.1), (0.25, 2.0), (0.5, 1.0)):
+        write(store, [score(BETA, "mig", value, seconds=seconds)])
+    assert store.table(["value", "seconds"]).rows() == [(0.5, 1.0)]
 
 
 def test_a_compacted_table_is_the_one_file_that_is_left(store: Store) -> None:
@@ -196,58 +274,55 @@ def test_many_parts_are_compacted_by_whoever_writes_the_next(store: Store, monke
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_what_is_not_finite_is_null_and_flagged(store: Store, value: float) -> None:
-    write(store, [Score(BETA.identity, "mig", value, flags=("diverged",)), Score(BETA.identity, "sap", 0.5)])
-    write(store, [Score(BETA.identity, "irs", 0.5, interval=(value, value))])
+    write(store, [score(BETA, "mig", value, flags=("diverged",)), score(BETA, "sap", 0.5)])
+    write(store, [score(BETA, "irs", 0.5, interval=(value, value))])
     rows = store.table(["metric", "value", "low", "high", "flags"]).rows()
     assert rows == [
-        ("irs", 0.5, None, None, "not_finite"),
-        ("mig", None, None, None, "diverged not_finite"),
-        ("sap", 0.5, None, None, ""),
+        ("irs", 0.5, None, None, ["not_finite"]),
+        ("mig", None, None, None, ["diverged", "not_finite"]),
+        ("sap", 0.5, None, None, []),
     ]
 
 
 @pytest.mark.parametrize(
-    ("score", "says"),
+    ("bad", "says"),
     [
-        (Score(BETA.identity, "mig", "high"), "could not convert"),  # type: ignore[arg-type]
-        (Score(BETA.identity, "", 0.5), "no metric is given"),
-        (Score("0" * 16, "mig", 0.5), "that run is not among those given"),
-        (Score(BETA.identity, "mig", 0.5, {"bins": math.nan}), "not JSON compliant"),
-        (Score(BETA.identity, "mig", 0.5, flags=("two words",)), "are not words"),
-        (Score(BETA.identity, "mig", 0.5, flags="collapsed"), "are not words"),  # type: ignore[arg-type]
-        (Score(BETA.identity, "mig", 0.5, interval=(1.0, 0.0)), "ends before it begins"),
-        (Score(BETA.identity, "mig", 0.5, interval=(1.0,)), "shorter"),  # type: ignore[arg-type]
-        (Score(BETA.identity, "mig", 0.5, seconds=math.nan), "not a time"),
-        (Score(BETA.identity, "mig", 0.5, seconds=-1.0), "not a time"),
-        (Score(BETA.identity, 3, 0.5), "metric must be text"),  # type: ignore[arg-type]
-        (Score(BETA.identity, "sap", 0.25), "has two scores 'sap' with preset 'study' in one write"),
+        (score(BETA, "mig", "high"), "could not convert"),  # type: ignore[arg-type]
+        (score(BETA, "", 0.5), "no metric is given"),
+        (score(BETA, "mig", 0.5, preset=""), "no preset is given"),
+        (Score("0" * 16, "mig", 0.5, preset="study"), "that run is not among those given"),
+        (score(BETA, "mig", 0.5, kind="guess"), "kind 'guess' is not one of criterion, metric, task, training"),
+        (score(BETA, "mig", 0.5, better="more"), "better 'more' is not one of higher, lower, neither"),
+        (score(BETA, "mig", 0.5, settings={"bins": math.nan}), "not JSON compliant"),
+        (score(BETA, "mig", 0.5, pictures=-1), "pictures must be a whole number from 0"),
+        (score(BETA, "mig", 0.5, models=2.5), "models must be a whole number from 0"),
+        (score(BETA, "mig", 0.5, draw=2**63), "draw is too large"),
+        (score(BETA, "mig", 0.5, flags=("two words",)), "are not words"),
+        (score(BETA, "mig", 0.5, flags="collapsed"), "are not words"),
+        (score(BETA, "mig", 0.5, interval=(1.0, 0.0)), "ends before it begins"),
+        (score(BETA, "mig", 0.5, interval=(1.0,)), "shorter"),
+        (score(BETA, "mig", 0.5, seconds=math.nan), "not a time"),
+        (score(BETA, "mig", 0.5, seconds=-1.0), "not a time"),
+        (score(BETA, 3, 0.5), "metric must be text"),  # type: ignore[arg-type]
+        (score(BETA, "sap", 0.25), "has two scores 'sap' with preset 'study' in one write"),
     ],
 )
-def test_one_bad_score_keeps_all_of_a_write_from_the_disk(store: Store, score: Score, says: str) -> None:
+def test_one_bad_score_keeps_all_of_a_write_from_the_disk(store: Store, bad: Score, says: str) -> None:
     with pytest.raises(RequestError, match=says):
-        write(store, [Score(BETA.identity, "sap", 0.5), score])
+        write(store, [score(BETA, "sap", 0.5), bad])
     assert store.table().height == 0
     assert files(store.folder / "parts") == []
 
 
-@pytest.mark.parametrize(
-    ("changed", "says"),
-    [({"kind": "guess"}, "kind 'guess' is not one of criterion, metric, training"), ({"preset": ""}, "no preset")],
-)
-def test_a_write_says_what_its_scores_are(store: Store, changed: dict[str, str], says: str) -> None:
-    with pytest.raises(RequestError, match=says):
-        store.write(scores(BETA, ["mig"]), RUNS, **{"kind": "metric", "preset": "study", **changed})  # type: ignore[arg-type]
-
-
 def test_a_run_under_another_identity_is_refused(store: Store) -> None:
     with pytest.raises(RequestError, match="not among those given"):
-        store.write(scores(BETA, ["mig"]), {BETA.identity: DAVA}, kind="metric", preset="study")
+        store.write(scores(BETA, ["mig"]), {BETA.identity: DAVA})
 
 
 def test_a_number_too_large_for_its_column_is_refused(store: Store) -> None:
     run = Run("dsprites", "beta_vae", {"beta": 4}, seed=2**70)
     with pytest.raises(RequestError, match="cannot be stored"):
-        store.write(scores(run, ["mig"]), {run.identity: run}, kind="metric", preset="study")
+        store.write(scores(run, ["mig"]), {run.identity: run})
 
 
 @pytest.mark.parametrize("compacted", [False, True])
@@ -257,7 +332,7 @@ def test_a_hyperparameter_keeps_its_type(store: Store, compacted: bool) -> None:
         store.compact()
     text = Run("dsprites", "mine", {"beta": "strong"})
     with pytest.raises(RequestError, match="hyper_beta is Float64 in the store and String in these scores"):
-        store.write(scores(text, ["mig"]), {text.identity: text}, kind="metric", preset="study")
+        store.write(scores(text, ["mig"]), {text.identity: text})
     assert store.table().height == 1
 
 
@@ -271,7 +346,7 @@ def test_a_hyperparameter_keeps_its_type(store: Store, compacted: bool) -> None:
             Run("rooms", "dava", {"delta_c": 4e-5, "gamma": 500, "variant": "reference"}),
             "dava delta_c=4e-05 variant=reference",
         ),
-        (Run("rooms", "mine", {"b": True, "a": 3}), "mine a=3 b=True"),
+        (Run("rooms", "mine", {"b": True, "a": 3}), "mine a=3 b=true"),
     ],
 )
 def test_a_setting_is_what_differs_from_the_defaults_in_words(run: Run, words: str) -> None:
@@ -294,8 +369,8 @@ store, run = Store.open(sys.argv[1]), Run("rooms", "beta_vae", {"beta": 1}, seed
 print("ready", flush=True)
 sys.stdin.readline()
 for chunk in range(int(sys.argv[2])):
-    rows = [Score(run.identity, f"{chunk}_{row}", chunk + row / 10) for row in range(3)]
-    store.write(rows, {run.identity: run}, kind="metric", preset="study")
+    rows = [Score(run.identity, f"{chunk}_{row}", chunk + row / 10, preset="study") for row in range(3)]
+    store.write(rows, {run.identity: run})
     if chunk % 3 == 2:
         store.compact(wait=chunk % 2 == 0)
 print("done", flush=True)
@@ -355,8 +430,8 @@ def work(number, calls):
     os.replace, os.fsync, os.close = dying(os.replace), dying(os.fsync), dying(os.close)
     Path.unlink, Path.write_bytes = dying(Path.unlink), dying(Path.write_bytes, half)
     for chunk in range(10_000):
-        rows = [Score(run.identity, f"{chunk}_{row}", number + row / 10) for row in range(3)]
-        store.write(rows, {run.identity: run}, kind="metric", preset="study")
+        rows = [Score(run.identity, f"{chunk}_{row}", number + row / 10, preset="study") for row in range(3)]
+        store.write(rows, {run.identity: run})
         os.write(acknowledged, f"{number} {chunk}\\n".encode())
         if chunk % 3 == 2:
             store.compact()
@@ -400,7 +475,7 @@ def test_a_kill_at_any_moment_loses_no_acknowledged_row_and_doubles_none(
         assert len({seed for seed, _ in in_flight}) == len(in_flight)
     assert len(found) > 20
     store.compact()
-    assert set(files(store.folder)) == {".compact.lock", ".store.lock", "parts", "scores.parquet", "store.json"}
+    assert set(files(store.folder)) == {".compact.lock", ".store.lock", "columns.json", "parts", "scores.parquet"}
     assert files(store.folder / "parts") == []
 
 
@@ -409,13 +484,13 @@ def test_what_the_first_to_write_left_when_it_was_killed_goes_with_the_next_comp
 ) -> None:
     process = start("pass")
     process.wait()
-    parts = store.folder / "parts"
-    parts.mkdir(exist_ok=True)
-    left, in_progress = (parts / f".0.json.{socket.gethostname()}.{pid}.0.tmp" for pid in (process.pid, os.getpid()))
+    folder = store.folder / "parts"
+    folder.mkdir(exist_ok=True)
+    left, in_progress = (folder / f".0.json.{socket.gethostname()}.{pid}.0.tmp" for pid in (process.pid, os.getpid()))
     left.touch()
     in_progress.touch()
     store.compact()
-    assert files(parts) == [in_progress.name]
+    assert files(folder) == [in_progress.name]
 
 
 def damaged(path: Path, how: str) -> None:
@@ -450,7 +525,7 @@ def test_a_file_that_cannot_be_trusted_is_named_and_set_aside_and_the_rest_is_us
     content = path.read_bytes()
     write(store, scores(DAVA, ["sap"]))
     with pytest.warns(UserWarning, match=f"{path} is damaged, or no file of this store"):
-        assert store.done() == {(DAVA.identity, "sap", "study")}
+        assert store.done() == keys(scores(DAVA, ["sap"]))
     assert not path.exists()
     (moved,) = (store.folder / "aside").glob(f"*-{path.name}")
     assert moved.read_bytes() == content
@@ -475,18 +550,16 @@ def test_no_changed_byte_of_the_table_goes_unnoticed(store: Store) -> None:
     store.compact()
     whole = (store.folder / "scores.parquet").read_bytes()
     for at in range(len(whole)):
-        with pytest.raises(sober.results.store.UnsoundError):
-            sober.results.store._check_seal(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
-        with pytest.raises(sober.results.store.UnsoundError):
-            sober.results.store._check_seal(whole[:at])
-    sober.results.store._check_seal(whole)
+        with pytest.raises(parts.UnsoundError):
+            parts.check_seal(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
+        with pytest.raises(parts.UnsoundError):
+            parts.check_seal(whole[:at])
+    parts.check_seal(whole)
 
 
 def test_a_sealed_file_with_other_columns_is_set_aside(store: Store) -> None:
     write(store, scores(BETA, ["mig"]))
-    (store.folder / "parts" / "other.parquet").write_bytes(
-        sober.results.store._sealed(store.table().drop("seed", "flags"))
-    )
+    (store.folder / "parts" / "other.parquet").write_bytes(parts.sealed(store.table().drop("seed", "flags")))
     with pytest.warns(UserWarning, match=r"does not have the columns of a store \(flags, seed\)"):
         assert store.table().height == 1
 
@@ -502,13 +575,13 @@ def test_files_of_another_store_can_be_copied_here_and_their_columns_keep_their_
     assert store.table(["metric", "hyper_beta", "hyper_gamma"]).rows() == [("mig", 4.0, None), ("sap", None, 500.0)]
     text = Run("dsprites", "mine", {"beta": "strong"})
     with pytest.raises(RequestError, match="hyper_beta is Float64"):
-        store.write(scores(text, ["mig"]), {text.identity: text}, kind="metric", preset="study")
+        store.write(scores(text, ["mig"]), {text.identity: text})
 
 
 def test_a_part_compacted_while_it_is_read_is_found_in_the_table(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     write(store, scores(BETA, ["mig"]))
     write(store, scores(BETA, ["sap"]))
-    read, compacted = sober.results.store._read, []
+    read, compacted = sober.results.store.read, []
 
     def compacting(path: Path, **arguments: object) -> object:
         found = read(path, **arguments)  # type: ignore[arg-type]
@@ -517,7 +590,7 @@ def test_a_part_compacted_while_it_is_read_is_found_in_the_table(store: Store, m
             store.compact()
         return found
 
-    monkeypatch.setattr(sober.results.store, "_read", compacting)
+    monkeypatch.setattr(sober.results.store, "read", compacting)
     assert store.table()["metric"].to_list() == ["mig", "sap"]
     assert files(store.folder / "parts") == []
 
@@ -527,15 +600,15 @@ def test_a_table_replaced_while_it_seemed_damaged_is_not_set_aside(
 ) -> None:
     write(store, scores(BETA, ["mig"]))
     store.compact()
-    read, looks = sober.results.store._read, []
+    read, looks = sober.results.store.read, []
 
     def unsound_once(path: Path, **arguments: object) -> object:
         looks.append(path)
         if len(looks) == 1:
-            raise sober.results.store.UnsoundError("was damaged a moment ago")
+            raise parts.UnsoundError("was damaged a moment ago")
         return read(path, **arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(sober.results.store, "_read", unsound_once)
+    monkeypatch.setattr(sober.results.store, "read", unsound_once)
     assert store.table().height == 1
     assert not (store.folder / "aside").exists()
 
@@ -572,11 +645,11 @@ def compacted(store: Store) -> Store:
     write(
         store,
         [
-            Score(run.identity, name, index / 7)
+            score(run, name, index / 7)
             for index, (run, name) in enumerate(itertools.product(RUNS.values(), ["mig", "sap"]))
         ],
     )
-    write(store, [Score(BETA.identity, "irs", math.nan)])
+    write(store, [score(BETA, "irs", math.nan)])
     store.compact()
     return store
 
@@ -648,32 +721,65 @@ def test_claims_are_separate_and_end_with_their_block(store: Store) -> None:
 
 
 def test_a_store_is_created_once_and_opened_again(tmp_path: Path) -> None:
-    with pytest.raises(RequestError, match="holds no store"):
+    with pytest.raises(RequestError, match="holds no results"):
         Store.open(tmp_path)
     store = Store.create(tmp_path)
     write(store, scores(BETA, ["mig"]))
-    assert Store.create(tmp_path).done() == Store.open(str(tmp_path)).done() == {(BETA.identity, "mig", "study")}
-    assert store.model_path(BETA) == tmp_path / "models" / f"{BETA.identity}.safetensors"
+    assert Store.create(tmp_path).done() == Store.open(str(tmp_path)).done() == keys(scores(BETA, ["mig"]))
 
 
-def test_a_store_may_be_in_the_folder_of_a_family_but_not_among_other_files(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").touch()
-    with pytest.raises(RequestError, match="not empty and holds no store"):
-        Store.create(tmp_path)
-    (tmp_path / "family.json").touch()
+def test_a_store_lies_beside_what_else_a_folder_holds(tmp_path: Path) -> None:
+    (tmp_path / "request.json").write_text("{}")
     assert Store.create(tmp_path).table().height == 0
+    assert (tmp_path / "request.json").read_text() == "{}"
+
+
+REQUEST = Request("train", {"steps": 20}, {"dsprites": "dsprites"}, (Cohort.of([BETA]),))
+
+
+def test_a_folder_of_results_is_new_or_holds_the_same(tmp_path: Path) -> None:
+    begun = Folder.begin(tmp_path / "new", REQUEST)
+    write(begun.store, scores(BETA, ["mig"]))
+    again = Folder.begin(tmp_path / "new", REQUEST)
+    assert again.request == Folder.open(tmp_path / "new").request == REQUEST
+    assert again.store.done() == keys(scores(BETA, ["mig"]))
+    assert again.model_path(BETA) == tmp_path / "new" / "models" / f"{BETA.identity}.safetensors"
+
+
+@pytest.mark.parametrize(
+    ("holds", "says"),
+    [
+        (None, "is not empty and holds no results: choose another --out"),
+        ({"maker": "study"}, "holds a study, not a training"),
+        ({"asked": {"steps": 30}}, "holds a training with steps 30, not 20"),
+    ],
+)
+def test_a_folder_that_holds_something_else_is_refused_and_left_as_it_is(
+    tmp_path: Path, holds: dict[str, Any] | None, says: str
+) -> None:
+    folder = tmp_path / "taken"
+    if holds is None:
+        folder.mkdir()
+        (folder / "notes.txt").write_text("mine")
+    else:
+        Folder.begin(folder, dataclasses.replace(REQUEST, **holds))
+    before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file() and path.name[0] != "."}
+    with pytest.raises(RequestError, match=says):
+        Folder.begin(folder, REQUEST)
+    after = {path: path.read_bytes() for path in folder.iterdir() if path.is_file() and path.name[0] != "."}
+    assert after == before
 
 
 @pytest.mark.parametrize(
     ("content", "says"),
     [
         ("{", "cannot be read"),
-        ("[]", "does not describe a store"),
+        ("[]", "does not describe a table"),
         (json.dumps({"format": 99, "hyper": {}}), "another version of Sober"),
     ],
 )
 def test_a_description_that_is_not_ours_is_refused(store: Store, content: str, says: str) -> None:
-    (store.folder / "store.json").write_text(content)
+    (store.folder / "columns.json").write_text(content)
     with pytest.raises(RequestError, match=says):
         Store.open(store.folder)
 
@@ -688,6 +794,6 @@ def test_the_checksum_lies_in_a_gap_before_the_footer() -> None:
     frame = polars.DataFrame({"a": [1.0, 2.0]})
     plain = io.BytesIO()
     frame.write_parquet(plain)
-    sealed = sober.results.store._sealed(frame)
-    assert len(sealed) == len(plain.getvalue()) + sober.results.store.SEAL
+    sealed = parts.sealed(frame)
+    assert len(sealed) == len(plain.getvalue()) + parts.SEAL
     assert_frame_equal(polars.read_parquet(sealed), frame)

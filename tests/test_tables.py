@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,9 +11,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from rows import complete
 from sober.errors import RequestError
 from sober.results import TABLES, Made, as_runs, latex, make, markdown, stats, write
 from sober.results.formats import escaped
+from sober.results.judged import Pairs
 from sober.results.papers import (
     criteria_against_metrics,
     leaderboard,
@@ -25,10 +28,10 @@ from sober.results.papers import (
     unified_agreement,
     worlds_agreement,
 )
-from sober.results.runs import Pairs, short_settings
+from sober.results.settings import short_settings
+from sober.types import Adam, Run
 
 STRENGTHS = {"beta_vae": "beta", "factor_vae": "gamma"}
-KINDS = {"udr": "criterion", "elbo": "training", "train_loss": "training"}
 SEEDS = 6
 
 
@@ -49,9 +52,8 @@ def results(
         for metric in metrics:
             found = value(world, method, strength, seed, metric)
             if found is not None:
-                score = {"kind": KINDS.get(metric, "metric"), "metric": metric, "preset": "study", "value": found}
-                rows.append({**about, **score, "flags": "", "scale": scale})
-    return pl.DataFrame(rows, infer_schema_length=None)
+                rows.append({**about, "metric": metric, "value": float(found), "scale": scale})
+    return complete(pl.DataFrame(rows, infer_schema_length=None))
 
 
 def noise(seed: int = 0) -> Callable[..., float]:
@@ -64,10 +66,12 @@ def column(frame: pl.DataFrame, metric: str, world: str = "blocks") -> np.ndarra
     return frame.filter(metric=metric, world=world).sort("run")["value"].to_numpy()
 
 
+def flagged(frame: pl.DataFrame, where: pl.Expr, *flags: str) -> pl.DataFrame:
+    return frame.with_columns(flags=pl.when(where).then(pl.lit(list(flags))).otherwise("flags"))
+
+
 def diverged(frame: pl.DataFrame, *runs: str) -> pl.DataFrame:
-    return frame.with_columns(
-        flags=pl.when(pl.col("run").is_in(runs)).then(pl.lit("few_rows diverged")).otherwise("flags")
-    )
+    return flagged(frame, pl.col("run").is_in(runs), "few_rows", "diverged")
 
 
 # Each table.
@@ -108,14 +112,31 @@ def test_criteria_are_all_that_needs_no_labels() -> None:
         assert row["value"] == row["low"] == row["high"] == (-1 if row["criterion"] == "elbo" else 1)
 
 
-def test_words_that_all_settings_have_or_all_of_one_method_are_said_once() -> None:
-    settings = ["vae c=1 rate=2 steps=9", "vae c=3 rate=2 steps=9", "pca rate=2 steps=9", "dava rate=2 steps=8"]
-    frame, shared = short_settings(pl.DataFrame({"setting": settings}))
-    assert frame["setting"].to_list() == ["vae c=1", "vae c=3", "pca steps=9", "dava steps=8"]
-    assert shared == {"": ["rate=2"], "vae": ["steps=9"]}
-    for few in (settings[:1], ["vae a=1 b=1", "vae b=1 a=1"]):  # one setting; or two that would be called the same
-        frame, shared = short_settings(pl.DataFrame({"setting": few}))
-        assert (frame["setting"].to_list(), shared) == (few, {})
+def test_values_that_all_settings_have_or_all_of_one_method_are_said_once() -> None:
+    fast = {"optimiser": Adam(2.0)}
+    runs = [
+        Run("blocks", "vae", {"c": 1}, steps=9, **fast),
+        Run("blocks", "vae", {"c": 3}, steps=9, **fast),
+        Run("blocks", "pca", {}, steps=9, **fast),
+        Run("blocks", "dava", {}, steps=8, **fast),
+    ]
+    names, shared = short_settings({run.identity: run for run in runs})
+    assert [names[run.identity] for run in runs] == ["vae c=1", "vae c=3", "pca steps=9", "dava steps=8"]
+    assert shared == {"": {"learning_rate": 2.0}, "vae": {"steps": 9}}
+
+
+def test_a_single_setting_is_said_whole() -> None:
+    for seeds in (1, 2):
+        runs = [Run("blocks", "vae", {"a": 1, "b": 1}, seed=seed) for seed in range(seeds)]
+        names, shared = short_settings({run.identity: run for run in runs})
+        assert (set(names.values()), shared) == ({"vae a=1 b=1"}, {})
+
+
+def test_what_methods_without_settings_of_their_own_share_is_said_once() -> None:
+    runs = [Run("blocks", method, {}, steps=9) for method in ("vae", "pca")]
+    names, shared = short_settings({run.identity: run for run in runs})
+    assert [*names.values()] == ["vae", "pca"]
+    assert shared == {"": {"steps": 9}}
 
 
 def test_worlds_agree_by_the_medians_of_their_settings() -> None:
@@ -264,8 +285,7 @@ def test_a_setting_of_which_all_runs_diverged_stays_on_the_board_last() -> None:
 def test_flags_are_counted_and_their_numbers_kept() -> None:
     frame = results(noise(), worlds=("blocks",))
     mark = (pl.col("metric") == "mig") & (pl.col("seed") < 2)
-    flagged = frame.with_columns(flags=pl.when(mark).then(pl.lit("collapsed")).otherwise("flags"))
-    board = leaderboard(flagged, resamples=20)
+    board = leaderboard(flagged(frame, mark, "collapsed"), resamples=20)
     assert set(board.filter(metric="mig")["flagged"]) == {2}
     assert set(board.filter(metric="sap")["flagged"]) == {0}
     assert set(board["n"]) == {SEEDS}
@@ -288,13 +308,89 @@ def test_presets_of_one_metric_are_told_apart() -> None:
     assert as_runs(both).names == ("mig [paper]", "mig [study]", "sap")
 
 
+def test_settings_of_one_criterion_are_told_apart() -> None:
+    frame = results(noise(), metrics=("mig", "udr"))
+    common = {"among": "all", "partners": 50.0}
+
+    def similarity(name: str, value: float, preset: str = "study") -> pl.DataFrame:
+        settings = json.dumps({**common, "similarity": name}, sort_keys=True)
+        rows = frame.filter(metric="udr")
+        return rows.with_columns(settings=pl.lit(settings), value=pl.lit(value), preset=pl.lit(preset))
+
+    both = pl.concat([frame.filter(metric="mig"), similarity("lasso", 0.1), similarity("spearman", 0.9)])
+    runs = as_runs(both)
+    assert runs.names == ("mig", "udr [similarity=lasso]", "udr [similarity=spearman]")
+    assert runs.metrics() == ["mig"]
+    assert runs.criteria() == runs.leading_criteria() == [*runs.names[1:]]
+    for name, value in zip(runs.criteria(), (0.1, 0.9), strict=True):
+        assert set(runs.columns([name])[:, 0]) == {value}
+    found = criteria_against_metrics(both.filter(seed=0), resamples=20)
+    assert set(found["criterion"]) == {*runs.criteria()}
+    third = pl.concat([both, similarity("lasso", 0.5, "paper")])  # which has no other settings
+    assert as_runs(third).names[1:] == (
+        *("udr [paper]", "udr [study similarity=lasso]", "udr [study similarity=spearman]"),
+    )
+
+
+def test_a_setting_that_only_some_scores_know_tells_those_from_the_others() -> None:
+    frame = results(noise(), metrics=("udr",))
+    newer = frame.with_columns(settings=pl.lit('{"partners": 50.0}'))
+    assert as_runs(pl.concat([frame, newer])).names == ("udr", "udr [partners=50]")
+
+
+@pytest.mark.parametrize(
+    ("column", "counts", "other"),
+    [("pictures", 2000, 1000), ("repeats", 5, 1), ("models", 6, 3), ("draw", 0, 1)],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_of_two_rows_of_a_score_one_counts(column: str, counts: int, other: int, first: bool) -> None:
+    frame = results(noise(), worlds=("blocks",))
+    two = [
+        frame.with_columns(pl.lit(number).alias(column), value=pl.col("value") + away)
+        for number, away in ((counts, 0.0), (other, 9.0))
+    ]
+    runs, alone = as_runs(pl.concat(two if first else two[::-1])), as_runs(frame)
+    assert runs.names == alone.names == ("mig", "sap")
+    np.testing.assert_array_equal(runs.values, alone.values)
+
+
+def test_more_pictures_count_for_more_than_more_repeats_or_models() -> None:
+    frame = results(noise(), worlds=("blocks",), metrics=("udr",))
+    many = frame.with_columns(pictures=pl.lit(2000))
+    often = frame.with_columns(pictures=pl.lit(1000), repeats=pl.lit(9), models=pl.lit(9), value=pl.lit(0.0))
+    both = pl.concat([often, many], how="vertical_relaxed")
+    np.testing.assert_array_equal(as_runs(both).values, as_runs(frame).values)
+
+
+@pytest.mark.parametrize(("better", "leads"), [("higher", 16), ("lower", 1), ("neither", None)])
+def test_a_metric_that_no_registry_knows_has_the_direction_that_its_rows_say(better: str, leads: float | None) -> None:
+    frame = results(lambda world, method, strength, seed, metric: strength + 0.1 * seed, metrics=("mine",))
+    said = frame.with_columns(better=pl.lit(better), supervised=pl.lit(True))
+    runs = as_runs(said)
+    assert runs.metrics() == ["mine"]
+    assert runs.numbers["mine"].better == better
+    assert runs.leading_metric() == (None if leads is None else "mine")
+    best = leaderboard(said, resamples=20).filter(world="blocks").sort("best", descending=True, nulls_last=True)
+    if leads is None:
+        assert best["best"].null_count() == len(best)
+    else:
+        assert {setting.split("=")[1] for setting in best["setting"][:2]} == {str(leads)}
+
+
+def test_a_row_is_believed_where_it_says_something_else_than_the_registry() -> None:
+    frame = results(noise(), metrics=("mig", "udr"))
+    turned = frame.with_columns(better=pl.lit("lower"), supervised=~pl.col("supervised"))
+    runs = as_runs(turned)
+    assert (runs.metrics(), runs.criteria()) == (["udr"], ["mig"])
+    assert {number.sign for number in runs.numbers.values()} == {-1}
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
         (lambda frame: frame.drop("setting", "scale"), "scale, setting"),
         (lambda frame: frame.clear(), "no rows"),
-        (lambda frame: pl.concat([frame, frame[:1]]), "two values of mig"),
-        (lambda frame: frame.with_columns(setting=pl.lit("vae")), "same world, setting and seed"),
+        (lambda frame: frame.with_columns(seed=pl.lit(0)), "same world, setting and seed"),
     ],
 )
 def test_results_that_cannot_be_read_say_what_is_wrong(change: Callable, says: str) -> None:
@@ -315,7 +411,7 @@ def test_every_table_is_made_or_says_what_it_needs() -> None:
 
 
 def test_results_that_hold_everything_make_every_table_with_numbers() -> None:
-    names = ("mig", "sap", "mi/mig", "gbt/mig", "udr", "mutual_information", "mutual_information_sampled")
+    names = ("mig", "sap", "mi/mig", "gbt/mig", "udr", "wasserstein_correlation", "wasserstein_correlation_sampled")
     made, lacking = make(results(noise(), metrics=names), resamples=20)
     assert lacking.keys() == {"udr_by_partners"}  # which needs more than results
     assert [each.table.name for each in made] == [name for name in TABLES if name not in lacking]

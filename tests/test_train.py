@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -16,14 +15,15 @@ import pytest
 import sober.training.cohort
 from families import BLOCKS, StopAt, assert_same_model, interrupted, small_runs
 from sober.errors import RequestError
-from sober.files import locked
 from sober.training.cohort import Program, program, signature
-from sober.training.train import Stopped, train
+from sober.training.progress import Stopped
 from sober.types import Adam
+from sober.workflows.train import train
 
 
-def plan_of(folder):
-    return json.loads((folder / "plan.json").read_text())
+def cohorts(watcher):
+    """How many models trained at once, cohort by cohort."""
+    return [models for _, models in dict.fromkeys((each.cohort, each.models) for each in watcher.seen)]
 
 
 def test_hyperparameters_and_seeds_share_one_program(tmp_path):
@@ -32,7 +32,6 @@ def test_hyperparameters_and_seeds_share_one_program(tmp_path):
     before = compiled.advance._cache_size()
     train(small_runs(sweep={"beta": [2.0, 3.0]}, seeds=[5], optimiser=Adam(2e-3)), BLOCKS, tmp_path / "two")
     assert compiled.advance._cache_size() == before
-    assert len(plan_of(tmp_path / "one")) == 1
 
 
 def test_choices_of_a_method_select_a_program_and_numbers_do_not():
@@ -43,8 +42,9 @@ def test_choices_of_a_method_select_a_program_and_numbers_do_not():
 
 def test_a_family_is_split_into_equal_cohorts(tmp_path):
     runs = small_runs(seeds=5)
-    family = train(runs, BLOCKS, tmp_path, cohort=2)
-    assert [len(cohort) for cohort in plan_of(tmp_path)] == [2, 2, 1]
+    watcher = StopAt(10**9)
+    family = train(runs, BLOCKS, tmp_path, cohort=2, watcher=watcher)
+    assert cohorts(watcher) == [2, 2, 1]
     assert len(family.finished) == 5
 
 
@@ -52,9 +52,10 @@ def test_a_family_larger_than_memory_is_split_by_itself(tmp_path, monkeypatch):
     runs = small_runs(seeds=6)
     compiled = program(BLOCKS, signature(runs[0]))
     each = compiled.memory(compiled.inputs(runs)).each
-    monkeypatch.setitem(train.__globals__, "free_memory", lambda: int(each * 2 / 0.8) + 1)
-    train(runs, BLOCKS, tmp_path)
-    assert [len(cohort) for cohort in plan_of(tmp_path)] == [2, 2, 2]
+    monkeypatch.setattr("sober.training.train.free_memory", lambda: int(each * 2 / 0.8) + 1)
+    watcher = StopAt(10**9)
+    train(runs, BLOCKS, tmp_path, watcher=watcher)
+    assert cohorts(watcher) == [2, 2, 2]
 
 
 def test_the_memory_estimate_covers_what_the_compiler_reserves():
@@ -104,7 +105,7 @@ def test_out_of_memory_halves_the_cohort_and_goes_on(tmp_path, little_memory):
     runs = small_runs(seeds=3)  # halved twice
     watcher = StopAt(10**9)
     family = train(runs, BLOCKS, tmp_path / "halved", watcher=watcher)
-    assert [len(cohort) for cohort in plan_of(tmp_path / "halved")] == [1, 1, 1]
+    assert cohorts(watcher) == [1, 1, 1]
     assert any("out of memory" in note for note in watcher.notes)
     assert len(family.finished) == 3
 
@@ -115,13 +116,15 @@ def test_a_checkpoint_that_no_longer_fits_is_split_and_goes_on_bitwise(tmp_path,
     with pytest.raises(Stopped):
         train(runs, BLOCKS, tmp_path / "split", watcher=StopAt(17))
     request.getfixturevalue("little_memory")
-    split = train(runs, BLOCKS, tmp_path / "split")
-    assert [len(cohort) for cohort in plan_of(tmp_path / "split")] == [1, 1]
+    watcher = StopAt(10**9)
+    split = train(runs, BLOCKS, tmp_path / "split", watcher=watcher)
+    assert cohorts(watcher) == [1, 1]
+    assert watcher.seen[0].step > 17
     images = BLOCKS.sample(0, 64).images
     for run in runs:  # the first 17 steps ran two abreast, so to rounding only
         ours, theirs = split.model(run).encode(images)[0], apart.model(run).encode(images)[0]
         np.testing.assert_allclose(ours, theirs, atol=1e-4)
-    assert not list((tmp_path / "split" / "cohorts").iterdir())
+    assert not list((tmp_path / "split" / "checkpoints").iterdir())
 
 
 def test_one_model_that_does_not_fit_is_refused_clearly(tmp_path, monkeypatch):
@@ -189,7 +192,7 @@ def test_progress_counts_up_to_the_whole_family(tmp_path):
 def test_a_folder_with_another_family_is_refused_and_unharmed(tmp_path):
     train(small_runs(), BLOCKS, tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.*") if path.is_file()}
-    with pytest.raises(RequestError, match="holds another family"):
+    with pytest.raises(RequestError, match="holds a training with steps 20, not 21: choose another --out"):
         train(small_runs(steps=21), BLOCKS, tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.*") if path.is_file()} == before
 
@@ -201,18 +204,22 @@ def test_a_folder_with_other_files_is_refused_and_unharmed(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_two_trainings_of_one_folder_do_not_meet(tmp_path):
-    runs = small_runs()
-    tmp_path.joinpath("x").mkdir()
-    with locked(tmp_path / "x"), pytest.raises(RequestError, match="in use by another process"):
-        train(runs, BLOCKS, tmp_path / "x")
+def test_two_trainings_of_one_folder_take_turns_and_train_each_model_once(tmp_path):
+    process = start(tmp_path / "shared", steps=2000)
+    wait_for_checkpoint(tmp_path / "shared", process)
+    watcher = StopAt(10**9)
+    family = train(small_runs(steps=2000), BLOCKS, tmp_path / "shared", watcher=watcher)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert not watcher.seen, "the other process held the only cohort"
+    assert len(family.finished) == 2
 
 
 def test_a_damaged_checkpoint_is_named_and_left_alone(tmp_path):
     runs = small_runs(steps=40)
     with pytest.raises(Stopped):
         train(runs, BLOCKS, tmp_path, watcher=StopAt(10))
-    [checkpoint] = (tmp_path / "cohorts").iterdir()
+    [checkpoint] = (tmp_path / "checkpoints").glob("*/*.safetensors")
     whole = checkpoint.read_bytes()
     for damaged in (whole[: len(whole) // 2], b"", whole[:-1] + bytes([whole[-1] ^ 1])):
         checkpoint.write_bytes(damaged)
@@ -227,7 +234,7 @@ SCRIPT = """
 import sys
 sys.path.insert(0, {tests!r})
 from families import BLOCKS, small_runs
-from sober.training.train import train
+from sober.workflows.train import train
 train(small_runs(steps={steps}), BLOCKS, {out!r}, checkpoint_seconds=0.0)
 """
 
@@ -239,7 +246,7 @@ def start(out, steps):
 
 def wait_for_checkpoint(out, process):
     for _ in range(600):
-        if list(out.glob("cohorts/*.safetensors")) or process.poll() is not None:
+        if list(out.glob("checkpoints/*/*.safetensors")) or process.poll() is not None:
             return
         time.sleep(0.1)
     raise AssertionError("no checkpoint appeared")

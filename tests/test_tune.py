@@ -17,9 +17,12 @@ from conftest import ROOT
 from families import BLOCKS, StopAt
 from sober.criteria import CRITERIA, Criterion, Evidence, Judgement
 from sober.errors import RequestError
-from sober.training.train import Stopped
+from sober.training.progress import Stopped
 from sober.types import Adam
-from sober.workflows.tune import Range, Trial, Tuned, parse_space, rows, tune
+from sober.workflows import trials
+from sober.workflows.space import Range, parse_space
+from sober.workflows.trials import Seen, Trial, Tuned, rows, valued
+from sober.workflows.tune import tune
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed")
 
@@ -30,7 +33,7 @@ SMALL: dict[str, Any] = {"trials": 4, "together": 2, "seeds": 2, "steps": 60, **
 QUICK = {**SMALL, "trials": 12, "together": 4, "seeds": 1, "steps": 1, "criterion": "planted"}
 
 
-def planted(evidence: Evidence, *, seed: int, progress: Any) -> Judgement:
+def planted(evidence: Evidence, *, seed: int, progress: Any, shared: Any) -> Judgement:
     """Best at beta = 3, a little different for each seed."""
     scores = np.array([-((float(run.hyper["beta"]) - 3) ** 2) - 1e-3 * run.seed for run in evidence.runs])
     progress(1, 1)
@@ -43,7 +46,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Criterion:
     words = dict.fromkeys(("summary", "sees", "blind", "reference"), "")
     criterion = Criterion(name="planted", judge=planted, **words)
     monkeypatch.setitem(CRITERIA, "planted", criterion)
-    monkeypatch.setattr(module(), "informative_latents", lambda codes: np.ones(3, bool))
+    monkeypatch.setattr("sober.workflows.evaluate.informative_latents", lambda codes: np.ones(3, bool))
     return criterion
 
 
@@ -64,7 +67,7 @@ def test_every_trial_has_a_family_and_the_median_of_its_seeds(tuned: Tuned) -> N
     assert tuned.value == max(trial.value for trial in tuned.trials)
     assert [run.seed for run in tuned.runs] == [0, 1]
     assert {run.hyper["beta"] for run in tuned.runs} == {tuned.hyper["beta"]}
-    assert set(tuned.runs) < set(tuned.family.finished)
+    assert set(tuned.runs) < set(tuned.results.finished)
 
 
 def test_what_a_trial_is_worth_does_not_depend_on_its_company(tuned: Tuned, tmp_path: Path) -> None:
@@ -76,12 +79,14 @@ def test_what_a_trial_is_worth_does_not_depend_on_its_company(tuned: Tuned, tmp_
 
 
 def test_the_folder_says_what_was_asked_and_what_was_found(tuned: Tuned) -> None:
-    asked = json.loads((tuned.folder / "tune.json").read_text())
+    asked = json.loads((tuned.folder / "request.json").read_text())["asked"]
     assert asked["space"] == {"beta": "0.01..1:log"}
     assert asked["steps"] == 60
     found = json.loads((tuned.folder / "trials.json").read_text())
     assert [each["value"] for each in found["trials"]] == [trial.value for trial in tuned.trials]
-    assert (tuned.folder / found["trials"][-1]["family"] / "family.json").exists()
+    table = tuned.results.table().filter(metric="udr")
+    assert sorted(table["value"]) == sorted(score for trial in tuned.trials for score in trial.scores)
+    assert set(table["models"]) == {2}, "the seeds of a trial were compared with each other"
 
 
 def test_the_table_has_the_best_trial_first(tuned: Tuned) -> None:
@@ -122,7 +127,7 @@ def simulated(folder: Path, criterion: Criterion, space: dict[str, Range], *, tr
     """A search of which nothing is trained: the planted optimum, four trials at a time."""
     found, sign = Tuned(folder, criterion, ()), -1 if criterion.better == "higher" else 1
     while (found := module()._asked(found, space=space, trials=trials, together=4, seed=seed)).waiting:
-        seen = {trial.number: [module().Seen(sign * (trial.hyper["beta"] - 3) ** 2)] for trial in found.waiting}
+        seen = {trial.number: [Seen(sign * (trial.hyper["beta"] - 3) ** 2)] for trial in found.waiting}
         found = module()._told(found, seen)
     return found
 
@@ -138,7 +143,15 @@ class Interrupt:
         if self.left == 0:
             raise KeyboardInterrupt
 
-    note = progress = __call__
+    note = progress = stage = __call__
+
+
+class InterruptJudging(Interrupt):
+    """The same, once models are trained."""
+
+    def progress(self, progress: Any) -> None: ...
+
+    def note(self, text: str) -> None: ...
 
 
 def same(one: Tuned, other: Tuned) -> bool:
@@ -163,7 +176,7 @@ def test_stopped_in_training_it_goes_on_to_the_same_trials(tuned: Tuned, tmp_pat
 @pytest.mark.parametrize("at", [4, 40])
 def test_interrupted_while_judging_it_goes_on_to_the_same_trials(at: int, tuned: Tuned, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        tune(BLOCKS, "beta_vae", SPACE, out=tmp_path / "out", progress=Interrupt(at), **SMALL)
+        tune(BLOCKS, "beta_vae", SPACE, out=tmp_path / "out", watcher=InterruptJudging(at), **SMALL)
     again = tune(BLOCKS, "beta_vae", SPACE, out=tmp_path / "out", **SMALL)
     assert same(again, tuned)
 
@@ -180,13 +193,14 @@ def test_interrupted_before_and_after_each_of_its_writes_it_goes_on_to_the_same_
 
     whole = tune(BLOCKS, "beta_vae", SPACE, out=tmp_path / "whole", **QUICK)
     monkeypatch.setattr(module(), "write_json", interrupted)
+    monkeypatch.setattr("sober.results.folder.write_json", interrupted)
     while True:
         try:
             stopped = tune(BLOCKS, "beta_vae", SPACE, out=tmp_path / "stopped", **QUICK)
             break
         except KeyboardInterrupt:
             stops += 1
-    assert stops == 2 * 7  # the request, and three generations asked and told
+    assert stops == 2 * 10  # the request, and three generations asked, joined by their runs, and told
     assert stopped.trials == whole.trials
 
 
@@ -220,7 +234,7 @@ def test_called_again_it_trains_nothing_and_with_more_trials_it_goes_on(fake: Cr
     quick = {**QUICK, "trials": 8, "out": tmp_path / "out"}
     found = tune(BLOCKS, "beta_vae", SPACE, **quick)
     never = Interrupt(1)
-    assert tune(BLOCKS, "beta_vae", SPACE, **quick, watcher=never, progress=never).trials == found.trials
+    assert tune(BLOCKS, "beta_vae", SPACE, **quick, watcher=never).trials == found.trials
     more = tune(BLOCKS, "beta_vae", SPACE, **{**quick, "trials": 12})
     assert more.trials[:8] == found.trials
     assert len(more.trials) == 12
@@ -263,7 +277,7 @@ def test_a_model_that_gave_up_does_not_win_by_it(tmp_path: Path) -> None:
 
 
 def test_too_few_informative_latents_are_unfit_and_the_best_is_named_for_each_number(tuned: Tuned) -> None:
-    seen = module()._seen
+    seen = trials.seen
     assert seen(0.9, ("means_only",), 3, 3) == (0.9, [], 3)
     assert seen(0.9, (), 2, 3) == (None, ["few_latents"], 2)
     assert seen(0.9, (), 0, 3) == (None, ["collapsed"], 0)
@@ -284,11 +298,11 @@ def test_too_few_informative_latents_are_unfit_and_the_best_is_named_for_each_nu
     ],
 )
 def test_a_seed_that_is_unfit_counts_as_the_worst(scores: list[float | None], value: float | None) -> None:
-    seen = [module().Seen(score, () if score else ("diverged",)) for score in scores]
-    valued = module()._valued(Trial(0, 0, {}), seen, "higher")
-    assert valued.value == (None if value is None else pytest.approx(value))
-    assert valued.state == ("failed" if value is None else "judged")
-    assert valued.flags == (("diverged",) if None in scores else ())
+    seen = [Seen(score, () if score else ("diverged",)) for score in scores]
+    trial = valued(Trial(0, 0, {}), seen, "higher")
+    assert trial.value == (None if value is None else pytest.approx(value))
+    assert trial.state == ("failed" if value is None else "judged")
+    assert trial.flags == (("diverged",) if None in scores else ())
 
 
 def test_a_small_space_is_tried_once_and_then_the_search_ends(fake: Criterion, tmp_path: Path) -> None:
@@ -366,19 +380,19 @@ def test_wrong_requests_are_refused_before_anything_is_written(
 def test_another_request_is_not_mixed_with_the_one_there(tuned: Tuned, tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="holds a search with steps 60, not 61: choose another"):
         tune(BLOCKS, "beta_vae", SPACE, out=tuned.folder, **{**SMALL, "steps": 61})
-    with pytest.raises(RequestError, match=r"holds a search with space .*0.01..1:log.*, not .*0.01..1'"):
+    with pytest.raises(RequestError, match=r"holds a search with space \(beta 0.01..1:log\), not \(beta 0.01..1\)"):
         tune(BLOCKS, "beta_vae", {"beta": Range(0.01, 1.0)}, out=tuned.folder, **SMALL)
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(RequestError, match="is not empty and holds no search"):
+    with pytest.raises(RequestError, match="is not empty and holds no results"):
         tune(BLOCKS, "beta_vae", SPACE, out=tmp_path, **SMALL)
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"trials": [{"number": 0}]}'])
 def test_files_that_are_not_a_search_are_named(text: str, tuned: Tuned, tmp_path: Path) -> None:
-    (tmp_path / "tune.json").write_text(text)
-    with pytest.raises(RequestError, match=r"tune\.json is not the request of a search"):
+    (tmp_path / "request.json").write_text(text)
+    with pytest.raises(RequestError, match=r"request\.json is not a request of Sober's"):
         tune(BLOCKS, "beta_vae", SPACE, out=tmp_path, **SMALL)
-    (tmp_path / "tune.json").write_bytes((tuned.folder / "tune.json").read_bytes())
+    (tmp_path / "request.json").write_bytes((tuned.folder / "request.json").read_bytes())
     (tmp_path / "trials.json").write_text(text)
     with pytest.raises(RequestError, match=r"trials\.json does not hold trials"):
         tune(BLOCKS, "beta_vae", SPACE, out=tmp_path, **SMALL)
@@ -405,4 +419,4 @@ def test_nothing_is_unpickled(fake: Criterion, tuned: Tuned, tmp_path: Path, mon
     monkeypatch.setattr(pickle, "loads", Interrupt(1))
     monkeypatch.setattr(pickle, "load", Interrupt(1))
     assert len(simulated(tmp_path, fake, SPACE, trials=12).trials) == 12
-    assert {path.suffix for path in tuned.folder.rglob("*") if path.is_file()} <= {".json", ".safetensors", ""}
+    assert {path.suffix for path in tuned.folder.rglob("*") if path.is_file()} <= {".json", ".safetensors", ".lock", ""}

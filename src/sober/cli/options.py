@@ -32,7 +32,7 @@ def training_options(defaults: Training | None) -> Any:
             default = None if values is None else getattr(values, field.name)
             said = field.metadata["help"] + ("" if default is None else f" {_said(default)} by default.")
             fields.append((field.name, _annotated(str(field.type), said), dataclasses.field(default=None)))
-    return dataclasses.make_dataclass("TrainingOptions", fields, frozen=True)
+    return dataclasses.make_dataclass("TrainingOptions", fields, frozen=True, namespace={"__module__": __name__})
 
 
 def _annotated(kind: str, said: str) -> Any:

@@ -21,9 +21,9 @@ def lock(file: IO[str], *, wait: bool) -> bool:
 
 
 @contextlib.contextmanager
-def locked(folder: Path, *, wait: bool = False) -> Iterator[None]:
-    """Holds `folder` for one process at a time; with `wait` until it is free, else a folder in use is refused."""
-    with open(folder / ".lock", "w") as file:
+def locked(folder: Path, name: str = ".lock", *, wait: bool = False) -> Iterator[None]:
+    """Holds the lock of this name in `folder`; with `wait` once it is free, else a folder in use is refused."""
+    with open(folder / name, "w") as file:
         if not lock(file, wait=wait):
             raise RequestError(f"{folder} is in use by another process: wait for it, or choose another --out")
         yield

@@ -13,7 +13,7 @@ from sober.metrics.metric import FLAGS
 from sober.metrics.registry import METRICS
 from sober.report.sortable import Cell, Column, table
 from sober.results import Made, Runs
-from sober.results.runs import VARIANT
+from sober.results.runs import VARIANT, preferred
 
 if TYPE_CHECKING:
     import polars as pl
@@ -117,9 +117,10 @@ def _value(value: float | None, flags: str) -> Cell:
 
 
 def _flags_of_runs(frame: pl.DataFrame, runs: Runs) -> dict[tuple[str, str], str]:
-    """Flags by run and number."""
+    """Flags by run and number, of the scores that are shown."""
     names = {(number.metric, number.preset, number.settings): name for name, number in runs.numbers.items()}
-    flagged = frame.filter(frame["flags"].list.len() > 0).select("run", *VARIANT, "flags")
+    shown = preferred(frame)
+    flagged = shown.filter(shown["flags"].list.len() > 0).select("run", *VARIANT, "flags")
     return {
         (run, names[metric, preset, settings]): " ".join(flags)
         for run, metric, preset, settings, flags in flagged.iter_rows()

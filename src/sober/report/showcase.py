@@ -49,9 +49,13 @@ def showcase(
     """
     if codes.mean.shape[1] != model.run.latents:
         raise RequestError(f"codes has {codes.mean.shape[1]} latents, the model {model.run.latents}: pass its own")
-    if codes.logvar is None or not (np.isfinite(codes.mean).all() and np.isfinite(codes.logvar).all()):
+    if codes.logvar is None:
+        raise RequestError(f"run {model.run.identity} has codes without log-variances: show those of its encoder")
+    if not (np.isfinite(codes.mean).all() and np.isfinite(codes.logvar).all()):
         raise RequestError(f"run {model.run.identity} has codes that are not finite: show a model that did not diverge")
     index = world.everything() if index is None else index
+    if len(index) != len(codes.mean):
+        raise RequestError(f"codes are of {len(codes.mean):,} pictures, but {len(index):,} are given: pass their index")
     rows = np.random.default_rng(seed).permutation(len(codes.mean))[:PICTURES]
     shown = codes.mean[rows]
     start = codes.mean[np.argmin(np.sum(codes.mean**2, axis=1))]

@@ -15,6 +15,7 @@ from sober.methods import METHODS
 from sober.metrics.registry import METRICS
 from sober.report.leaderboard import meaning
 from sober.results import Made, Request, Runs
+from sober.words import text_of
 from sober.worlds import WORLDS
 
 if TYPE_CHECKING:
@@ -109,17 +110,13 @@ def _training(frame: pl.DataFrame) -> str:
 def _command(row: Mapping[str, Any]) -> str:
     hyper = {k.removeprefix("hyper_"): v for k, v in row.items() if k.startswith("hyper_") and v is not None}
     options = {"nets": row["nets"], "steps": row["steps"], "latents": row["latents"], "batch": row["batch"]}
-    options |= {"learning-rate": f"{row['learning_rate']:g}", "precision": row["precision"], "seeds": row["seed"] + 1}
-    sets = [f"--set {shlex.quote(f'{name}={_plain(value)}')}" for name, value in hyper.items()]
+    options |= {"learning-rate": text_of(row["learning_rate"]), "precision": row["precision"], "seeds": row["seed"] + 1}
+    sets = [f"--set {shlex.quote(f'{name}={text_of(value)}')}" for name, value in hyper.items()]
     others = [f"--{name} {shlex.quote(str(value))}" for name, value in options.items()]
-    beyond = ", ".join(f"{name}={row[name]:g}" for name, usual in DEFAULTS.items() if row[name] != usual)
+    beyond = ", ".join(f"{name}={text_of(row[name])}" for name, usual in DEFAULTS.items() if row[name] != usual)
     remark = f"  # and Adam({beyond}), from Python" if beyond else ""
     start = f"sober train {shlex.quote(row['world'])} --method {shlex.quote(row['method'])}"
     return " ".join([start, *sets, *others, "--out FOLDER"]) + remark
-
-
-def _plain(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _versions(frame: pl.DataFrame) -> str:

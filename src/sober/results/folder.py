@@ -47,16 +47,15 @@ class Folder:
 
         Runs that are asked for in addition join those that are there.
         """
-        folder = writable_folder(Path(path))
-        file = folder / "request.json"
-        with locked(folder, wait=True):
+        folder = usable_folder(path)
+        file, before = folder / "request.json", None
+        with locked(folder, ".request.lock", wait=True):  # for a moment, also by those who hold the folder
             if file.exists():
                 before = _read(file)
                 _refuse_another(folder, before, request)
                 request = before.grown(request)
-            elif any(not each.name.startswith(".") for each in folder.iterdir()):
-                raise RequestError(f"{folder} is not empty and holds no results: choose another --out")
-            write_json(file, request.plain())
+            if before is None or request.plain() != before.plain():
+                write_json(file, request.plain())
         Store.create(folder)
         return Folder(folder, request)
 
@@ -135,6 +134,14 @@ class Folder:
         wanted = {run.identity for run in runs}
         parts = [[run for run in cohort.runs if run.identity in wanted] for cohort in self.request.cohorts]
         return [Cohort.of(part) for part in parts if part]
+
+
+def usable_folder(path: str | Path) -> Path:
+    """A folder that can be written to, and holds results or nothing; else it is refused, and nothing written there."""
+    folder = writable_folder(Path(path))
+    if not (folder / "request.json").exists() and any(not each.name.startswith(".") for each in folder.iterdir()):
+        raise RequestError(f"{folder} is not empty and holds no results: choose another --out")
+    return folder
 
 
 def _read(file: Path) -> Request:

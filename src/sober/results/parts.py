@@ -85,7 +85,7 @@ def _bytes(path: Path) -> bytes:
 def merged(frames: Iterable[polars.DataFrame], types: Mapping[str, str]) -> polars.DataFrame:
     """One frame, in order, each key once, whichever came first.
 
-    Of two a number goes before a null, a judgement among more models before one among fewer, and the quicker score.
+    Of two a judgement among more models goes before one among fewer, a number before a null, and the quicker score.
     """
     pl, several = import_polars(), list(frames)
     whole = pl.concat([pl.DataFrame(schema=schema(types)), *several], how="diagonal")
@@ -93,7 +93,7 @@ def merged(frames: Iterable[polars.DataFrame], types: Mapping[str, str]) -> pola
         return whole
     if whole.select(KEY).is_duplicated().any():
         rest = [name for name in OF_SCORE if name not in (*KEY, "value", "seconds", "models", "flags")]
-        worse = [pl.col("value").is_null(), -pl.col("models"), "seconds", *rest, pl.col("flags").list.join(" ")]
+        worse = [-pl.col("models"), pl.col("value").is_null(), "seconds", *rest, pl.col("flags").list.join(" ")]
         whole = whole.sort([*worse, "value"], nulls_last=True)
         whole = whole.unique(KEY, keep="first", maintain_order=True)
     return whole.sort(ORDER, maintain_order=True)  # no ties are left, and this is the faster sort

@@ -41,8 +41,9 @@ def key_of(score: Score) -> Key:
 
 
 def settings_text(settings: Mapping[str, Setting]) -> str:
-    """Settings as one JSON object, always the same for the same settings."""
-    return json.dumps(dict(settings), sort_keys=True, allow_nan=False)
+    """Settings as one JSON object, always the same for the same settings: 20 and 20.0 are one."""
+    same = {name: value if isinstance(value, str | bool) else float(value) for name, value in settings.items()}
+    return json.dumps(same, sort_keys=True, allow_nan=False)
 
 
 def run_row(identity: str, runs: Mapping[str, Run]) -> Row:
@@ -93,6 +94,8 @@ def _check(score: Score, row: Row, *, texts: Iterable[str], counts: Iterable[str
         raise TypeError(f"{listed(odd)} must be text")
     if odd := [name for name in counts if not isinstance(row[name], int) or row[name] < 0]:
         raise TypeError(f"{listed(odd)} must be a whole number from 0")
+    if large := [name for name in counts if row[name] >= 2**63]:
+        raise ValueError(f"{listed(large)} is too large")
     if empty := [name for name in ("run", "metric", "preset") if not row[name]]:
         raise ValueError(f"no {listed(empty)} is given")
     for name, known in (("kind", ScoreKind), ("better", Better)):

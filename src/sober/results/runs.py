@@ -170,7 +170,7 @@ def as_runs(data: pl.DataFrame | Runs, pairs: Sequence[Pairs] = ()) -> Runs:
             f"the results have no {'column ' + listed(lacking) if lacking else 'rows'}: nothing to tabulate"
         )
     names, numbers = _named(data)
-    data = _preferred(data.join(names, on=VARIANT, how="left", maintain_order="left"))
+    data = preferred(data).join(names, on=VARIANT, how="left", maintain_order="left")
     data = data.with_columns(finite=pl.col("value").is_finite().fill_null(True))
     short, shared = _short(data)
     about = _about(data.join(short, on="run", how="left", maintain_order="left"))
@@ -214,14 +214,15 @@ def _name(number: Number, variants: Sequence[Number]) -> str:
     settings = json.loads(number.settings)
     others = [json.loads(other.settings) for other in alike]
     differing = {name: value for name, value in settings.items() if any(o.get(name) != value for o in others)}
-    return f"{number.metric} [{' '.join(filter(None, (preset, assignments(differing))))}]"
+    told_apart = " ".join(filter(None, (preset, assignments(differing))))
+    return f"{number.metric} [{told_apart}]" if told_apart else number.metric
 
 
-def _preferred(data: pl.DataFrame) -> pl.DataFrame:
+def preferred(data: pl.DataFrame) -> pl.DataFrame:
     """One row for each run and number: of several that of most pictures, most draws, most models, the first seed."""
     order = ["pictures", "repeats", "models", "draw"]
     ranked = data.sort(order, descending=[True, True, True, False], maintain_order=True)
-    return ranked.unique(["run", "name"], keep="first", maintain_order=True)
+    return ranked.unique(["run", *VARIANT], keep="first", maintain_order=True)
 
 
 def _short(data: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Mapping[str, Any]]]:

@@ -42,7 +42,8 @@ def short_settings(runs: Mapping[str, Run]) -> tuple[dict[str, str], dict[str, M
     by_method: dict[str, list[dict[str, Any]]] = {}
     for identity, run in runs.items():
         by_method.setdefault(run.method, []).append(settings[identity])
-    of_all = _shared(list(settings.values()))
+    told_apart = [{"method": run.method, **settings[identity]} for identity, run in runs.items()]
+    of_all = {name: value for name, value in _shared(told_apart).items() if name != "method"}
     shared: dict[str, Mapping[str, Any]] = {"": of_all}
     for method, group in by_method.items():
         shared[method] = {name: value for name, value in _shared(group).items() if name not in of_all}

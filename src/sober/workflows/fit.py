@@ -36,7 +36,7 @@ from sober.methods import find_method
 from sober.models.grid import grid
 from sober.models.model import Model, latent_kl, load
 from sober.report.pictures import traversals
-from sober.results.folder import Folder
+from sober.results.folder import Folder, usable_folder
 from sober.results.request import Asked, Measure, Request, cohorts_of
 from sober.training.cohort import program, signature
 from sober.training.feed import Feed
@@ -121,17 +121,19 @@ def fit(
     values = {name: value for name, value in hyper.items() if name not in Training.options()}
     asked = {
         "pictures": opened.label, "method": list(methods), "minutes": minutes, "seeds": seeds,
-        "criteria": list(criteria), "training": _plain(options), "hyper": _plain(values), "seed": seed,
+        "criteria": list(criteria), "seed": seed, **_plain(options), **_plain(values),
     }  # fmt: skip
     for name in criteria:
         find_criterion(name)
-    path = Path(tempfile.mkdtemp(prefix="sober-fit-") if out is None else out)
-    folder = _begun(path, asked, opened, command)
-    if not folder.runs:
+    path = usable_folder(tempfile.mkdtemp(prefix="sober-fit-") if out is None else out)
+    if (path / "request.json").exists():  # the runs are those that an earlier call planned
+        request = dataclasses.replace(Folder.open(path).request, maker="fit", asked=asked, command=command)
+    else:
         runs, note = plan(opened, methods, minutes, began, seeds, options, values)
         if note and watcher is not None:
             watcher.note(note)
-        folder = _planned(folder, runs, criteria, seed)
+        request = _request(runs, opened, asked, criteria, seed, command)
+    folder = Folder.begin(path, request)
     evaluation = Evaluation(folder, folder.request.measure, watcher=watcher)
     evaluation.all()
     ranking = ranked(evaluation, folder.family())
@@ -152,24 +154,20 @@ def pictures(images: Any) -> World:
     return from_array(images)
 
 
-def _begun(path: Path, asked: Mapping[str, Any], opened: World, command: str) -> Folder:
-    """The folder with what was asked for; its runs are those that an earlier call planned, if there was one."""
-    request = Request("fit", asked, {opened.label: opened.spec}, command=command)
-    if (path / "request.json").exists():
-        request = dataclasses.replace(Folder.open(path).request, maker="fit", asked=asked, command=command)
-    return Folder.begin(path, request)
-
-
-def _planned(folder: Folder, runs: Sequence[Run], criteria: Sequence[str], seed: int) -> Folder:
-    """The folder with the runs that were planned, and how they will be judged: as suits so short a training."""
+def _request(
+    runs: Sequence[Run], opened: World, asked: Mapping[str, Any], criteria: Sequence[str], seed: int, command: str
+) -> Request:
+    """The runs that were planned, and how they will be judged: as suits so short a training."""
     judged = tuple(Asked(name, find_criterion(name).suited(runs[0].steps)) for name in criteria)
-    request = dataclasses.replace(
-        folder.request,
-        cohorts=tuple(cohorts_of(runs)),
-        measure=Measure(criteria=judged, seed=seed, show=True),
-        title=f"{counted(len(runs), 'model')} of {runs[0].world}, to choose one from",
+    return Request(
+        "fit",
+        asked,
+        {opened.label: opened.spec},
+        tuple(cohorts_of(runs)),
+        Measure(criteria=judged, seed=seed, show=True),
+        title=f"{counted(len(runs), 'model')} of {opened.name}, to choose one from",
+        command=command,
     )
-    return Folder.begin(folder.path, request)
 
 
 def plan(
