@@ -275,7 +275,7 @@ def with_encoder(change: Any) -> Model:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda net: Unknown(net.stack.layers[0]), r"nets 'small' \(Unknown\) have no description outside JAX"),
+        (lambda net: Unknown(net.stack.layers[0]), r"nets .small. \(Unknown\) has no description outside JAX"),
         (lambda net: eqx.tree_at(lambda e: e.stack.norms, net, (InstanceNorm(1),) * 2), "InstanceNorm has no desc"),
         (
             lambda net: DenseEncoder(jax.random.key(0), (5, 7, 2), 6, widths=(), activation=jax.nn.silu),

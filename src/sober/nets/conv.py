@@ -12,6 +12,7 @@ import jax
 from jaxtyping import Array, Float, Key
 
 from sober.errors import RequestError
+from sober.nets.graph import Affine, Build, Layer
 from sober.nets.layers import Conv, Deconv, Linear, relu
 from sober.nets.nets import Nets, Shape
 from sober.nets.norms import BatchNorm, NoNorm, Norm
@@ -51,6 +52,13 @@ class ConvEncoder(eqx.Module):
         x = x.reshape(len(x), math.prod(x.shape[1:]))
         return self.out(relu(last(self.hidden(x))))
 
+    def describe(self, build: Build) -> tuple[Layer, Affine]:
+        x, last = build.input, len(self.convs)
+        for i, conv in enumerate(self.convs):
+            x = build.relu(build.part(f"norms.{i}", build.part(f"convs.{i}", x, conv), self.norms[i]))
+        x = build.part("hidden", build.flatten(x), self.hidden)
+        return build.relu(build.part(f"norms.{last}", x, self.norms[last])), self.out.affine()
+
 
 class ConvDecoder(eqx.Module):
     """`hidden` units, a coarse grid, then four transposed convolutions, a norm and ReLU after each but the last."""
@@ -86,6 +94,16 @@ class ConvDecoder(eqx.Module):
         for deconv, norm in zip(self.deconvs[:-1], norms, strict=True):
             x = relu(norm(deconv(x)))
         return self.deconvs[-1](x)
+
+    def describe(self, build: Build) -> Layer:
+        x = build.part("hidden", build.input, self.hidden)
+        x = build.relu(build.part("norms.0", x, self.norms[0]))
+        h, w = self.coarse
+        x = build.grid("grid", x, self.grid.affine(), (len(self.grid.bias) // (h * w), h, w))
+        for i, deconv in enumerate(self.deconvs):
+            x = build.relu(build.part(f"norms.{i + 1}", x, self.norms[i + 1]))
+            x = build.part(f"deconvs.{i}", x, deconv)
+        return x
 
 
 def coarse(shape: Shape) -> tuple[int, int]:

@@ -7,9 +7,11 @@ import math
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key
 
 from sober.nets.dense import DenseEncoder
+from sober.nets.graph import Affine, Build, Layer, channels_first
 from sober.nets.layers import add_bias, glorot, matmul
 from sober.nets.nets import Nets, Shape
 
@@ -32,6 +34,11 @@ class LinearEncoder(eqx.Module):
         mean = add_bias(matmul(x.reshape(len(x), -1), self.weight), self.bias)
         return jnp.concatenate([mean, jnp.broadcast_to(self.logvar.astype(x.dtype), mean.shape)], axis=-1)
 
+    def describe(self, build: Build) -> tuple[Layer, Affine]:
+        weight = np.asarray(self.weight)
+        both = Affine(np.hstack([weight, np.zeros_like(weight)]), np.concatenate([self.bias, self.logvar]))
+        return build.flatten(build.input), both
+
 
 class LinearDecoder(eqx.Module):
     """The logits of z @ weight + bias as pixel values."""
@@ -51,6 +58,11 @@ class LinearDecoder(eqx.Module):
 
     def pixels(self, z: Float[Array, "B D"]) -> Float[Array, "B P"]:
         return add_bias(matmul(z, self.weight), self.bias)
+
+    def describe(self, build: Build) -> Layer:
+        last = Affine(np.asarray(self.weight), np.asarray(self.bias))
+        pixels = build.grid("pixels", build.input, last, channels_first(self.shape))
+        return build.add("logit", build.add("clip", pixels, low=EDGE, high=1 - EDGE))
 
 
 linear = Nets(

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from sober.nets.graph import Affine
 from sober.nets.norms import Norm
 
 Shape = tuple[int, int, int]
@@ -49,6 +50,11 @@ class Autoencoder(eqx.Module):
     def decode(self, codes: Float[Array, "B D"], dtype: Any = jnp.float32) -> Float[Array, "B H W C"]:
         """Logits of p(x|z), in float32 whatever the nets compute in."""
         return at_least_float32(self.decoder(codes.astype(dtype)))
+
+    def heads(self, last: Affine) -> tuple[Affine, Affine]:
+        """The encoder's last layer as two: that of the mean and that of the log-variance."""
+        latents = len(last.bias) // 2
+        return last.part(0, latents), last.part(latents, 2 * latents)
 
 
 def at_least_float32(x: Array) -> Array:
