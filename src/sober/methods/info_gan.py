@@ -152,6 +152,8 @@ info_gan = Method(
         Hyper("critic_rate", 1e-4, "learning rate of the critic and Q", low=0.0),
     ),
     cost=14.0,
+    losses=2,
+    same_bits=False,  # its layer norms are summed in an order that depends on the number of models
     objective="information",
     init=init,
     update=update,

@@ -112,4 +112,5 @@ pca = Method(
     init=init,
     update=update,
     nets="linear",
+    losses=0,
 )

@@ -14,8 +14,10 @@ from jaxtyping import Array, Float, Key
 from sober.errors import RequestError
 from sober.nets.graph import Affine, Build, Layer
 from sober.nets.layers import Conv, Deconv, Linear, relu
-from sober.nets.nets import Nets, Shape
+from sober.nets.nets import Cost, Nets, Shape
 from sober.nets.norms import BatchNorm, NoNorm, Norm
+
+SIDES = 2**4  # what picture sides must be divisible by: they are halved four times
 
 
 class ConvEncoder(eqx.Module):
@@ -108,10 +110,12 @@ class ConvDecoder(eqx.Module):
 
 def coarse(shape: Shape) -> tuple[int, int]:
     h, w, _ = shape
-    if h % 16 or w % 16:
-        raise RequestError(f"these nets halve the picture four times and need sides divisible by 16, got {h} x {w}: "
-                           "resize the pictures, or choose nets 'dense' or 'small'")  # fmt: skip
-    return h // 16, w // 16
+    if h % SIDES or w % SIDES:
+        raise RequestError(
+            f"these nets halve the picture four times and need sides divisible by {SIDES}, got {h} x {w}: "
+            "resize the pictures, or choose nets 'dense' or 'small'"
+        )
+    return h // SIDES, w // SIDES
 
 
 conv = Nets(
@@ -122,6 +126,9 @@ conv = Nets(
     encoder=ConvEncoder,
     decoder=ConvDecoder,
     judge=ConvEncoder,
+    cost=Cost(cpu=1.0, gpu=1.0),
+    least=32,
+    sides=SIDES,
 )
 
 dava = Nets(
@@ -131,6 +138,9 @@ dava = Nets(
     encoder=ConvEncoder,
     decoder=functools.partial(ConvDecoder, channels=(64, 64, 64, 64)),
     judge=ConvEncoder,
+    cost=Cost(cpu=1.6, gpu=1.3),
+    least=32,
+    sides=SIDES,
 )
 
 _CHEN = "Chen et al. (2018): Isolating Sources of Disentanglement in VAEs, appendix H.1"
@@ -143,6 +153,9 @@ conv_bn = Nets(
     encoder=functools.partial(_narrow, norm=BatchNorm.of),
     decoder=functools.partial(ConvDecoder, norm=BatchNorm.of, hidden=512),
     judge=_narrow,
+    cost=Cost(cpu=1.4, gpu=1.3),
+    least=32,
+    sides=SIDES,
 )
 
 _wide = functools.partial(ConvEncoder, channels=(64, 128, 128, 256), hidden=512, norm_hidden=True)
@@ -153,4 +166,7 @@ conv_bn_wide = Nets(
     encoder=functools.partial(_wide, norm=BatchNorm.of),
     decoder=functools.partial(ConvDecoder, norm=BatchNorm.of, channels=(256, 128, 128, 64), hidden=512),
     judge=_wide,
+    cost=Cost(cpu=6.7, gpu=3.9),
+    least=32,
+    sides=SIDES,
 )

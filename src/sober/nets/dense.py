@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Key
 
 from sober.nets.graph import Affine, Build, Layer, channels_first, undescribed
 from sober.nets.layers import Linear
-from sober.nets.nets import Nets, Shape
+from sober.nets.nets import Cost, Nets, Shape
 from sober.nets.norms import NoNorm, Norm
 
 ACTIVATIONS: dict[Callable[..., Any], str] = {jax.nn.relu: "relu", jnp.tanh: "tanh"}  # as graphs call them
@@ -103,6 +103,8 @@ dense = Nets(
     encoder=functools.partial(DenseEncoder, widths=(1200, 1200)),
     decoder=functools.partial(DenseDecoder, widths=(1200, 1200, 1200), activation=jnp.tanh),
     judge=functools.partial(DenseEncoder, widths=(1200, 1200)),
+    cost=Cost(cpu=1.5, gpu=2.1),
+    least=32,
 )
 
 small = Nets(
@@ -112,4 +114,7 @@ small = Nets(
     encoder=functools.partial(DenseEncoder, widths=(64, 64)),
     decoder=functools.partial(DenseDecoder, widths=(64, 64), activation=jax.nn.relu),
     judge=functools.partial(DenseEncoder, widths=(64, 64)),
+    cost=Cost(cpu=0.058, gpu=0.12),
+    least=1,
+    code_units=64,
 )

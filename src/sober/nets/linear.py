@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Key
 from sober.nets.dense import DenseEncoder
 from sober.nets.graph import Affine, Build, Layer, channels_first
 from sober.nets.layers import add_bias, glorot, matmul
-from sober.nets.nets import Nets, Shape
+from sober.nets.nets import Cost, Nets, Shape
 
 EDGE = 1e-3  # pixel values are kept this far from 0 and 1, where logits end
 
@@ -72,4 +72,7 @@ linear = Nets(
     encoder=LinearEncoder,
     decoder=LinearDecoder,
     judge=functools.partial(DenseEncoder, widths=()),
+    cost=Cost(cpu=0.031, gpu=0.06),
+    least=1,
+    one_spread=True,
 )

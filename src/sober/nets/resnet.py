@@ -15,10 +15,10 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float, Key
 
-from sober.nets.conv import coarse
+from sober.nets.conv import SIDES, coarse
 from sober.nets.graph import Affine, Build, Layer
 from sober.nets.layers import Conv3, Linear, doubled, halved
-from sober.nets.nets import Nets, Shape
+from sober.nets.nets import Cost, Nets, Shape
 from sober.nets.norms import BatchNorm, NoNorm, Norm
 
 WIDTHS = (64, 128, 256, 512, 512)
@@ -156,4 +156,7 @@ resnet = Nets(
     encoder=functools.partial(ResNetEncoder, norm=BatchNorm.of),
     decoder=functools.partial(ResNetDecoder, norm=BatchNorm.of),
     judge=ResNetEncoder,
+    cost=Cost(cpu=110.0, gpu=104.0),
+    least=32,
+    sides=SIDES,
 )
