@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import sober
 from sober import device
-from sober.device import evenly, free_memory, random_key, threefry
+from sober.device import evenly, free_memory, out_of_memory, random_key, threefry
 
 
 @given(st.lists(st.integers(), max_size=200), st.integers(1, 70))
@@ -127,3 +127,12 @@ def test_where_the_system_does_not_say_what_is_available_half_of_all_memory_is(m
         (tmp_path / "meminfo").write_text(content)
     monkeypatch.setattr(device, "MEMINFO", tmp_path / "meminfo")
     assert free_memory() == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+def test_an_error_for_want_of_memory_is_told_from_others():
+    with pytest.raises(jax.errors.JaxRuntimeError) as full:
+        jax.block_until_ready(jax.jit(lambda: jnp.zeros(2**50))())
+    with pytest.raises(jax.errors.JaxRuntimeError) as other:
+        jax.jit(lambda: 0, compiler_options={"no_such_option": True}).lower().compile()
+    assert out_of_memory(full.value)
+    assert not out_of_memory(other.value)

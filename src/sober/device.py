@@ -92,6 +92,7 @@ def evenly(items: Sequence[T], most: int) -> list[list[T]]:
 
 
 def out_of_memory(error: jax.errors.JaxRuntimeError) -> bool:
+    """Whether memory ran out. Decided here alone, by the name of the status with which the error's text begins."""
     return "RESOURCE_EXHAUSTED" in str(error)
 
 
