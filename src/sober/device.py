@@ -106,10 +106,11 @@ def fenced(f: Callable[..., T], otherwise: Callable[..., T], *arguments: Any) ->
 def random_key(words: UInt32[Array, " 2"]) -> Key[Array, ""]:
     """A key of these 64 bits for the programs of training: its numbers are those of `jax.random` with threefry2x32.
 
-    On a CPU JAX goes through the rounds of the hash in a loop of small kernels; here they are written out. On two cores
-    the training of 8 `small` β-VAEs on blocks compiles so in 2.3 s instead of 4.2, that of 4 on noisy_dsprites in 2.9 s
-    instead of 6.2; of 4 `conv` ones on dsprites in as long (5 s). A step takes as long either way (3, 55 and 250 ms),
-    and the models are bitwise the same.
+    On a CPU JAX goes through the rounds of the hash in a loop of small kernels; here they are written out, and compile
+    sooner. On two cores, the best of several alternating rounds: 2.2 s instead of 4.1 for the training of 8 `small`
+    β-VAEs on blocks, 2.9 instead of 6.2 for 4 of them on noisy_dsprites, 3.8 instead of 4.9 for 4 `conv` ones on
+    dsprites; the program that makes weights takes 0.1 s longer. A step takes as long either way (3, 55 and 250 ms), and
+    models are bitwise the same.
     """
     return jax.random.wrap_key_data(words, impl=_WRITTEN_OUT if jax.default_backend() == "cpu" else "threefry2x32")
 
