@@ -1,6 +1,9 @@
-"""What is shared out among passes over the device, and the random numbers of a CPU."""
+"""What is shared out among passes over the device, its memory, and the random numbers of training."""
 
 from __future__ import annotations
+
+import os
+import pkgutil
 
 import jax
 import jax.numpy as jnp
@@ -8,9 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jax.extend.random import threefry2x32_p
 
-from sober.device import evenly, threefry
+import sober
+from sober import device
+from sober.device import evenly, free_memory, out_of_memory, random_key, threefry
 
 
 @given(st.lists(st.integers(), max_size=200), st.integers(1, 70))
@@ -38,19 +42,97 @@ ANSWERS = [
 @pytest.mark.parametrize(("key", "counter", "expected"), ANSWERS)
 def test_the_hash_is_that_of_its_authors(key, counter, expected):
     words = [jnp.array([word], jnp.uint32) for word in (*key, *counter)]
-    for found in (threefry(*words), threefry2x32_p.bind(*words), jax.jit(threefry2x32_p.bind)(*words)):
-        assert tuple(int(word[0]) for word in found) == expected
+    assert tuple(int(word[0]) for word in threefry(*words)) == expected
 
 
-def test_random_numbers_are_those_of_jax():
-    """Numbers that a process without Sober gave: of one key, of one made from it, and of two at once."""
-    key = jax.random.key(3)
-    np.testing.assert_array_equal(
-        jax.random.bits(key, (4,)), np.uint32([0x12F51D7E, 0xF02A3AC5, 0xA6220CDE, 0xF9C24C30])
-    )
-    np.testing.assert_array_equal(
-        jax.random.bits(jax.random.fold_in(key, 5), (2,)), np.uint32([0x5D4A0FCC, 0x60842230])
-    )
-    found = jax.jit(jax.vmap(lambda key: jax.random.uniform(key, (2,))))(jax.random.split(key, 2))
-    expected = [[0.008695363998413086, 0.04398846626281738], [0.02599465847015381, 0.5417391061782837]]
-    np.testing.assert_array_equal(found, np.float32(expected))
+DRAWS = {
+    "split": lambda key: jax.random.key_data(jax.random.split(key, 5)),
+    "split in a grid": lambda key: jax.random.key_data(jax.random.split(key, (2, 3))),
+    "fold_in": lambda key: jax.random.key_data(jax.random.fold_in(key, 123)),
+    "fold_in of the largest number": lambda key: jax.random.key_data(jax.random.fold_in(key, np.uint32(2**32 - 1))),
+    "clone": lambda key: jax.random.key_data(jax.random.clone(key)),
+    "bits": lambda key: jax.random.bits(key, (3, 7)),
+    "one number": jax.random.bits,
+    "no numbers": lambda key: jax.random.bits(key, (0,)),
+    "bytes": lambda key: jax.random.bits(key, (3, 7), jnp.uint8),
+    "uniform": lambda key: jax.random.uniform(key, (1001,), minval=-0.3, maxval=0.3),
+    "normal": lambda key: jax.random.normal(key, (64, 10)),
+    "randint": lambda key: jax.random.randint(key, (64,), 0, 737_280),
+    "permutation": lambda key: jax.random.permutation(key, jnp.arange(40).reshape(20, 2), axis=0, independent=True),
+    "many keys": lambda key: jax.vmap(lambda each: jax.random.normal(each, (3,)))(jax.random.split(key, 4)),
+}
+WORDS = np.array([[0, 0], [3, 2**31 + 5], [2**32 - 1, 2**32 - 1]], np.uint32)
+
+
+def of_sober_and_of_jax(draw):
+    """What a draw gives with keys of training and with JAX's own, made of the same bits."""
+    ours = jax.jit(jax.vmap(lambda words: draw(random_key(words))))(WORDS)
+    theirs = jax.jit(jax.vmap(lambda words: draw(jax.random.wrap_key_data(words, impl="threefry2x32"))))(WORDS)
+    return np.asarray(ours), np.asarray(theirs)
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_keys_of_training_give_the_numbers_of_jax_bit_for_bit(name):
+    ours, theirs = of_sober_and_of_jax(DRAWS[name])
+    assert ours.dtype == theirs.dtype
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_so_they_do_in_64_bits():
+    with jax.enable_x64(True):
+        ours, theirs = of_sober_and_of_jax(lambda key: jax.random.bits(key, (5,), jnp.uint64))
+        assert ours.dtype == np.uint64
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_seed_makes_the_key_that_it_makes_of_jax():
+    ours = jax.random.key(2**31 - 7, impl=jax.random.key_impl(random_key(WORDS[0])))
+    np.testing.assert_array_equal(jax.random.key_data(ours), jax.random.key_data(jax.random.key(2**31 - 7)))
+
+
+# What JAX makes of its random numbers, as text: with Sober imported where modules are given.
+LOWERED = """
+import importlib, sys
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+import jax, jax.numpy as jnp
+draw = lambda: (jax.random.bits(jax.random.key(3), (4,)), jax.random.normal(jax.random.key(4), (2, 3)))
+print(jax.jit(draw).lower().as_text())
+print(jax.config.values)
+"""
+
+
+def test_importing_sober_leaves_jax_as_it_is(start):
+    """Its random numbers are computed as before, and no setting has changed."""
+    modules = [
+        module.name for module in pkgutil.walk_packages(sober.__path__, "sober.") if "__main__" not in module.name
+    ]
+    assert {"sober.device", "sober.training.cohort", "sober.cli.main"} <= set(modules)
+    alone, together = (start(LOWERED, *names) for names in ([], modules))
+    text = alone.communicate(timeout=60)[0]
+    assert "threefry" in text
+    assert together.communicate(timeout=120)[0] == text
+
+
+def test_half_of_what_is_available_is_to_work_in(monkeypatch, tmp_path):
+    (tmp_path / "meminfo").write_text("MemTotal:       2000 kB\nMemFree:        100 kB\nMemAvailable:   1000 kB\n")
+    monkeypatch.setattr(device, "MEMINFO", tmp_path / "meminfo")
+    assert free_memory() == 500 * 1024
+
+
+@pytest.mark.parametrize("content", [None, "MemTotal: 2000 kB\n"])
+def test_where_the_system_does_not_say_what_is_available_half_of_all_memory_is(monkeypatch, tmp_path, content):
+    """As on macOS, which has no /proc."""
+    if content is not None:
+        (tmp_path / "meminfo").write_text(content)
+    monkeypatch.setattr(device, "MEMINFO", tmp_path / "meminfo")
+    assert free_memory() == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+def test_an_error_for_want_of_memory_is_told_from_others():
+    with pytest.raises(jax.errors.JaxRuntimeError) as full:
+        jax.block_until_ready(jax.jit(lambda: jnp.zeros(2**50))())
+    with pytest.raises(jax.errors.JaxRuntimeError) as other:
+        jax.jit(lambda: 0, compiler_options={"no_such_option": True}).lower().compile()
+    assert out_of_memory(full.value)
+    assert not out_of_memory(other.value)

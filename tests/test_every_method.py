@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+
+import jax
 import numpy as np
 import pytest
 
@@ -9,22 +13,22 @@ from families import BLOCKS, EVERY_METHOD, assert_same_model, interrupted, small
 from sober import device
 from sober.device import FAST_ON_CPU
 from sober.errors import RequestError
-from sober.methods import METHODS
+from sober.methods import METHODS, find_method, structure
 from sober.models.model import load
+from sober.nets import NETS
 from sober.training.train import train
 from sober.types import Adam
 
 pytestmark = [pytest.mark.parametrize("method", EVERY_METHOD), pytest.mark.usefixtures("lean_compiler")]
-# With adversaries and without: the very programs that people run. Those of other methods compile in half the time. (So
-# compiled, some sums of DAVA would be made in an order that depends on the size of the family.)
-AS_PEOPLE_RUN_THEM = {"beta_vae", "factor_vae", "dava"}
-# β-VAEs with another weight, and DIP-VAE-I with one more term.
-STEPS_OF_OTHERS = {"vae", "annealed_vae", "control_vae", "dip_vae_ii"}
+TAKEN_BY_OTHERS = {method.step_of for method in METHODS.values()}
 
 
 @pytest.fixture(autouse=True)
 def _as_people_run_it(method, monkeypatch):
-    if method in AS_PEOPLE_RUN_THEM:
+    """The very programs that people run, where a step is taken by several methods or goes down several losses. Those of
+    other methods compile in half the time. (So compiled, some sums of DAVA would be made in an order that depends on
+    the size of the family.)"""
+    if method in TAKEN_BY_OTHERS or METHODS[method].losses > 1:
         monkeypatch.setattr(device, "FAST_ON_CPU", FAST_ON_CPU)
         device.compiler_options.cache_clear()
     yield
@@ -35,6 +39,8 @@ def test_the_registry_and_the_method_agree_on_its_name(method):
     assert METHODS[method].name == method
     assert METHODS[method].reference
     assert METHODS[method].summary
+    assert find_method(method) is METHODS[method]
+    assert METHODS[method].step_of in {None, *METHODS.keys() - {method}}
     assert all(hyper.help and hyper.check(hyper.default) == hyper.default for hyper in METHODS[method].hyper)
 
 
@@ -55,27 +61,30 @@ def test_resuming_twice_gives_bitwise_the_uninterrupted_run(method, tmp_path):
 
 
 def test_company_does_not_matter(method, tmp_path):
-    """A model in a family (of 16 for the β-VAE), in one with a model that diverges, in a pair, and alone.
+    """A model in a family (of 16 where its step is taken by several methods), in one with a model that diverges, in a
+    pair, and alone.
 
     On a CPU the size of a family changes no bit, for two models or more: each is a slice of the same batched products.
-    Methods whose step is another's with other weights are trained in pairs only, which shows the rest, and so are PCA,
-    which takes no step down a gradient, and InfoGAN, whose layer norms are summed in an order that depends on the size.
+    Methods whose step is another's with other weights are trained in pairs only, which shows the rest, and so are those
+    that take no step down a gradient, and those that say that their bits depend on the size.
 
     One model alone is another program: its products are not batched, so they are summed in another order. That is a
     rounding error of 1e-7 a step. Where a gradient is nearly nothing it can change sign, and Adam, which divides by the
     gradient's size, makes of it a whole step: so a few models drift. After 100 steps half of the models are within 1e-4
     of their codes' spread, five of six within a tenth. Another seed ends as far away as codes are wide.
     """
-    size = 16 if method == "beta_vae" else 2 if method in {*STEPS_OF_OTHERS, "pca", "info_gan"} else 4
+    about = METHODS[method]
+    in_pairs = about.step_of is not None or about.losses == 0 or not about.same_bits
+    size = 2 if in_pairs else 16 if method in TAKEN_BY_OTHERS else 4
     runs = small_runs(method, seeds=max(size, 8), steps=100)
     together = train(runs, BLOCKS, tmp_path / "family", cohort=size)
-    if method != "pca":  # which no learning rate can break
+    if about.losses:  # else no learning rate can break it
         good = runs[: size - 1]
         _a_diverging_model_is_frozen_and_leaves_the_others_as_they_are(method, together, good, tmp_path / "bad")
     pair = train([runs[7], runs[3]], BLOCKS, tmp_path / "pair")
     for run in (runs[7], runs[3]):
         assert_same_model((together, run), (pair, run))
-    if method in STEPS_OF_OTHERS:
+    if about.step_of is not None:
         return
 
     some = runs[:7]
@@ -113,6 +122,27 @@ def test_it_saves_and_loads(method, tmp_path):
     images = BLOCKS.sample(1, 9).images
     for ours, theirs in zip(model.encode(images), again.encode(images), strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_values_that_it_advises_are_values_that_it_takes(method, small):
+    advised = METHODS[method].advised(small, 3000)
+    for name, values in advised.items():
+        assert len(set(values)) > 1
+        assert all(METHODS[method].settings({name: value})[name] == value for value in values)
+
+
+def test_models_of_one_structure_have_the_same_arrays_and_others_have_not(method):
+    def arrays(run):
+        of = functools.partial(METHODS[run.method].model, nets=NETS[run.nets], shape=(16, 16, 1), latents=run.latents)
+        leaves, form = jax.tree.flatten(jax.eval_shape(of, jax.random.key(0)))
+        return form, [leaf.shape for leaf in leaves]
+
+    [ours] = small_runs(method, seeds=1)
+    for other in EVERY_METHOD:
+        [theirs] = small_runs(other, seeds=1)
+        assert (structure(ours) == structure(theirs)) == (arrays(ours) == arrays(theirs))
+    assert structure(ours) != structure(dataclasses.replace(ours, latents=ours.latents + 1))
 
 
 def test_an_unknown_hyperparameter_is_refused_by_name(method):

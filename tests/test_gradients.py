@@ -16,13 +16,13 @@ from sober.methods.method import Setup, bernoulli_loss
 from sober.nets import NETS
 from sober.nets.dense import DenseDecoder, DenseEncoder
 
-# Their steps go down several losses, one after the other, or down none: their own tests check them.
-NOT_ONE_LOSS = {"factor_vae", "dava", "info_gan", "pca"}
 STEP = 1e-6
+# Steps that go down several losses, one after the other, or down none, are checked by their own tests.
 CHOICES = [
     (name, choices)
-    for name in sorted(METHODS.keys() - NOT_ONE_LOSS)
-    for choices in ([{}] if name != "beta_tcvae" else [{}, {"estimator": "stratified"}, {"prior": "flow"}])
+    for name, method in METHODS.items()
+    if method.losses == 1
+    for choices in [{}, *({h.name: choice} for h in method.hyper for choice in h.choices if choice != h.default)]
 ]
 
 # Smooth, so that differences are good everywhere.

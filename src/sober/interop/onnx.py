@@ -52,13 +52,13 @@ def _file(name: str, graph: Graph, about: Mapping[str, str]) -> bytes:
     onnx = _onnx()
     helper = onnx.helper
     # Results go by what callers know them as.
-    names = {layer.name: layer.name for layer in graph.layers} | {at: said for said, at in graph.outputs.items()}
+    names = {layer.name: layer.name for layer in graph.layers} | {layer: name for name, layer in graph.outputs.items()}
     nodes: list[Any] = []
     arrays: Arrays = {}
     for layer in graph.layers[1:]:
         inputs = [names[source] for source in layer.inputs]
-        found, constants = _nodes(helper, layer, inputs, names[layer.name], graph.arrays_of(layer))
-        nodes += found
+        of_layer, constants = _nodes(helper, layer, inputs, names[layer.name], graph.arrays_of(layer))
+        nodes += of_layer
         arrays |= constants
 
     def port(layer: Layer) -> Any:
@@ -69,7 +69,7 @@ def _file(name: str, graph: Graph, about: Mapping[str, str]) -> bytes:
         name,
         [port(graph.layers[0])],
         [port(layer) for layer in graph.layers if layer.name in graph.outputs.values()],
-        [onnx.numpy_helper.from_array(array, called) for called, array in arrays.items()],
+        [onnx.numpy_helper.from_array(array, array_name) for array_name, array in arrays.items()],
     )
     opset = helper.make_opsetid("", OPSET)
     # The oldest version of the file format that has them: older runtimes refuse the newest.
@@ -117,8 +117,8 @@ def _convolution(kind: str, layer: Layer, arrays: Arrays) -> Operator:
 
 def _layer_norm(layer: Layer, arrays: Arrays) -> Operator:
     # ONNX allows one scale and one offset for each channel, but some runtimes want them for each number.
-    each = (-1, *[1] * (len(layer.shape) - 1))
-    constants = {role: np.broadcast_to(array.reshape(each), layer.shape) for role, array in arrays.items()}
+    by_channel = (-1, *[1] * (len(layer.shape) - 1))
+    constants = {role: np.broadcast_to(array.reshape(by_channel), layer.shape) for role, array in arrays.items()}
     return Operator("LayerNormalization", {"axis": 1, "epsilon": layer.attributes["epsilon"]}, constants)
 
 

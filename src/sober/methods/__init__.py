@@ -1,6 +1,9 @@
 """Training methods, by name. To add one: one file here, one line below, one test."""
 
-from sober.errors import RequestError, listed
+from collections.abc import Callable
+from typing import NamedTuple
+
+from sober.errors import UnknownError, listed
 from sober.methods.annealed_vae import annealed_vae
 from sober.methods.beta_tcvae import beta_tcvae
 from sober.methods.beta_vae import beta_vae
@@ -13,6 +16,8 @@ from sober.methods.info_gan import info_gan
 from sober.methods.method import Hyper, Method
 from sober.methods.pca import pca
 from sober.methods.vae import vae
+from sober.nets import Autoencoder
+from sober.types import Run
 
 METHODS: dict[str, Method] = {
     "vae": vae,
@@ -32,8 +37,20 @@ METHODS: dict[str, Method] = {
 def find_method(name: str) -> Method:
     """The method of this name."""
     if name not in METHODS:
-        raise RequestError(f"unknown method {name!r}: choose one of {listed(METHODS)}")
+        raise UnknownError(f"unknown method {name!r}: choose one of {listed(METHODS)}")
     return METHODS[name]
 
 
-__all__ = ["METHODS", "Hyper", "Method", "find_method"]
+class Structure(NamedTuple):
+    """What the arrays of a trained model are: those of two runs that agree in it can be stacked, on one world."""
+
+    model: Callable[..., Autoencoder]  # what the method trains
+    nets: str
+    latents: int
+
+
+def structure(run: Run) -> Structure:
+    return Structure(find_method(run.method).model, run.nets, run.latents)
+
+
+__all__ = ["METHODS", "Hyper", "Method", "Structure", "find_method", "structure"]

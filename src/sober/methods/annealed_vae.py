@@ -68,6 +68,7 @@ annealed_vae = Method(
     ),
     init=init_autoencoder,
     update=update,
+    step_of="beta_vae",
     sweeps={
         "sober_look": {"c_max": (5.0, 10.0, 25.0, 50.0, 75.0, 100.0)},  # Table 3
         "udr": {"c_max": (5.0, 10.0, 25.0, 50.0, 75.0, 100.0)},  # Table 3: the same models

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from sober.errors import RequestError
+from sober.methods.beta_vae import advised
 from sober.methods.method import Draw, Hyper, Method, Scalar, Setup, State, Terms, descend, elbo_terms
 from sober.nets import Autoencoder
 
@@ -145,6 +146,7 @@ beta_tcvae = Method(
     ),
     init=init,
     update=update,
+    advised=advised,
     sweeps={
         "sober_look": {"beta": (1.0, 2.0, 4.0, 6.0, 8.0, 10.0)},  # Table 3
         "udr": {"beta": (1.0, 2.0, 4.0, 6.0, 8.0, 10.0)},  # Table 3: the same models

@@ -24,6 +24,10 @@ def loss(
     return terms["reconstruction"] + hyper["beta"] * terms["kl"], terms
 
 
+def advised(small: bool, steps: int) -> Mapping[str, tuple[float, ...]]:
+    return {"beta": (2.0, 4.0) if small else (4.0, 8.0)}
+
+
 beta_vae = Method(
     name="beta_vae",
     summary="the KL term weighs beta times as much",
@@ -31,6 +35,7 @@ beta_vae = Method(
     hyper=(Hyper("beta", 4.0, "weight of the KL term; 1 is the plain VAE", low=0.0),),
     init=init_autoencoder,
     update=update_by(loss),
+    advised=advised,
     sweeps={
         "sober_look": {"beta": (1.0, 2.0, 4.0, 6.0, 8.0, 16.0)},  # Table 3
         "udr": {"beta": (1.0, 2.0, 4.0, 6.0, 8.0, 16.0)},  # Table 3: the same models

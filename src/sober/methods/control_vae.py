@@ -76,5 +76,6 @@ control_vae = Method(
     ),
     init=init,
     update=update,
+    step_of="beta_vae",
     sweeps={"dava": {"target": (16.0, 18.0, 25.0, 35.0, 180.0, 200.0)}},  # Table 7
 )

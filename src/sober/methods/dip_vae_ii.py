@@ -41,6 +41,7 @@ dip_vae_ii = Method(
     ),
     init=init_autoencoder,
     update=update_by(loss),
+    step_of="dip_vae_i",
     sweeps={
         "sober_look": {"lambda_od": (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)},  # Table 3
         "udr": {"lambda_od": (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)},  # Table 3: the same models

@@ -35,7 +35,7 @@ from sober.methods.method import (
 from sober.nets import Autoencoder
 from sober.nets.discriminators import CodeDiscriminator
 
-UNITS = {"wide": 1000, "narrow": 64}
+UNITS = {"wide": 1000, "narrow": 64}  # "auto" is what the nets say
 
 Codes = Float[Array, "B D"]
 
@@ -81,10 +81,8 @@ def adam(rate: float | Scalar) -> optax.GradientTransformation:
 
 def init(setup: Setup, key: Key[Array, ""], hyper: Mapping[str, Any]) -> State:
     for_model, for_discriminator = jax.random.split(key)
-    choice = hyper["discriminator"]
-    if choice == "auto":
-        choice = "narrow" if setup.nets.name == "small" else "wide"
-    discriminator = CodeDiscriminator(for_discriminator, setup.latents, UNITS[choice])
+    units = UNITS.get(hyper["discriminator"], setup.nets.code_units)
+    discriminator = CodeDiscriminator(for_discriminator, setup.latents, units)
     adversary = Adversary(discriminator, adam(hyper["discriminator_rate"]).init(discriminator))
     return init_autoencoder(setup, for_model, hyper)._replace(memory=adversary)
 
@@ -121,7 +119,7 @@ factor_vae = Method(
         Hyper(
             "discriminator",
             "auto",
-            "units in its six layers: wide 1000, narrow 64, auto narrow with nets small and wide with others",
+            "units in its six layers: wide 1000, narrow 64, auto as many as suit the nets",
             choices=("auto", "wide", "narrow"),
         ),
         Hyper(
@@ -129,6 +127,7 @@ factor_vae = Method(
         ),
     ),
     cost=2.0,
+    losses=2,
     init=init,
     update=update,
     sweeps={

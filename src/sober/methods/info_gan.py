@@ -22,11 +22,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from sober.methods.factor_vae import adam
 from sober.methods.method import Draw, Hyper, Images, Method, Scalar, Setup, State, Terms, descend
 from sober.nets import Autoencoder, Nets
+from sober.nets.graph import Affine
 from sober.nets.nets import Shape, at_least_float32
 from sober.nets.norms import LayerNorm
 
@@ -52,6 +54,11 @@ class Game(Autoencoder):
         """The codes that pictures seem to come from, and how real they look."""
         outputs = at_least_float32(self.encoder(images.astype(dtype)))
         return outputs[:, :-1], outputs[:, -1]
+
+    def heads(self, last: Affine) -> tuple[Affine, Affine]:
+        """Q's outputs, without the critic's; there is no log-variance, so it is 0."""
+        codes = last.part(0, len(last.bias) - 1)
+        return codes, Affine(np.zeros_like(codes.weight), np.zeros_like(codes.bias))
 
     def generate(self, codes: Codes, dtype: Any = jnp.float32) -> Images:
         return jax.nn.sigmoid(self.decode(codes, dtype))
@@ -145,6 +152,8 @@ info_gan = Method(
         Hyper("critic_rate", 1e-4, "learning rate of the critic and Q", low=0.0),
     ),
     cost=14.0,
+    losses=2,
+    same_bits=False,  # its layer norms are summed in an order that depends on the number of models
     objective="information",
     init=init,
     update=update,

@@ -83,6 +83,10 @@ class Hyper:
         return float(value)
 
 
+def no_advice(small: bool, steps: int) -> Mapping[str, tuple[float, ...]]:
+    return {}
+
+
 @dataclasses.dataclass(frozen=True)
 class Method:
     """One entry of the registry.
@@ -90,6 +94,8 @@ class Method:
     `init(setup, key, hyper) -> State`
     `update(setup, state, draw, key, step, hyper) -> (State, Terms)`, where `draw(key)` gives a fresh batch of pictures.
     `sweeps` holds the values that studies give its hyperparameters, by the study's name: `grid` takes one as it is.
+    `advised(small, steps)` gives values of its main hyperparameter between which good ones lie, for small pictures or
+    large ones and so many steps; nothing where its defaults are all that can be said.
     """
 
     name: str
@@ -101,8 +107,12 @@ class Method:
     sweeps: Mapping[str, Mapping[str, tuple[Setting, ...]]] = dataclasses.field(default_factory=dict)
     nets: str | None = None  # the only ones it works with
     cost: float = 1.0  # about, of a step, in steps of a β-VAE (benchmarks/methods.py)
+    advised: Callable[[bool, int], Mapping[str, tuple[float, ...]]] = no_advice
     objective: str = "loss"  # the term that falls as training gets on: in a game, one side's loss is the other's gain
     model: Callable[[Key[Array, ""], Nets, Shape, int], Autoencoder] = Autoencoder  # what it trains
+    losses: int = 1  # that a step goes down, one after another; 0 where it follows no gradient
+    step_of: str | None = None  # another method whose step it takes with other weights: tests of that one need no twin
+    same_bits: bool = True  # whether a model's bits on a CPU are the same in a family of any size, from two on
 
     def sweep(self, study: str) -> Mapping[str, tuple[Setting, ...]]:
         """The values that a study gave this method."""

@@ -74,13 +74,13 @@ def largest(rows: Float[Array, "R P"], count: int) -> Float[Array, "D P"]:
     exactly = jax.lax.Precision.HIGHEST
     if rows.shape[0] <= rows.shape[1]:  # the smaller of the two products has the same eigenvalues
         _, vectors = jnp.linalg.eigh(jnp.matmul(rows, rows.T, precision=exactly))
-        found = jnp.matmul(vectors.T, rows, precision=exactly)[::-1][:count]
+        components = jnp.matmul(vectors.T, rows, precision=exactly)[::-1][:count]
     else:
         values, vectors = jnp.linalg.eigh(jnp.matmul(rows.T, rows, precision=exactly))
-        found = (vectors * jnp.sqrt(jnp.maximum(values, 0.0))).T[::-1][:count]
-    found = jnp.pad(found, ((0, count - len(found)), (0, 0)))  # fewer pixels than latents
-    peak = jnp.take_along_axis(found, jnp.argmax(jnp.abs(found), axis=1, keepdims=True), axis=1)
-    return jnp.where(peak < 0, -found, found)
+        components = (vectors * jnp.sqrt(jnp.maximum(values, 0.0))).T[::-1][:count]
+    components = jnp.pad(components, ((0, count - len(components)), (0, 0)))  # fewer pixels than latents
+    peak = jnp.take_along_axis(components, jnp.argmax(jnp.abs(components), axis=1, keepdims=True), axis=1)
+    return jnp.where(peak < 0, -components, components)
 
 
 def fitted(model: Autoencoder, seen: Seen) -> Autoencoder:
@@ -112,4 +112,5 @@ pca = Method(
     init=init,
     update=update,
     nets="linear",
+    losses=0,
 )

@@ -28,4 +28,5 @@ vae = Method(
     hyper=(),
     init=init_autoencoder,
     update=update_by(loss),
+    step_of="beta_vae",
 )

@@ -12,9 +12,12 @@ import jax
 from jaxtyping import Array, Float, Key
 
 from sober.errors import RequestError
+from sober.nets.graph import Affine, Build, Layer
 from sober.nets.layers import Conv, Deconv, Linear, relu
-from sober.nets.nets import Nets, Shape
+from sober.nets.nets import Cost, Nets, Shape
 from sober.nets.norms import BatchNorm, NoNorm, Norm
+
+SIDES = 2**4  # what picture sides must be divisible by: they are halved four times
 
 
 class ConvEncoder(eqx.Module):
@@ -50,6 +53,13 @@ class ConvEncoder(eqx.Module):
             x = relu(norm(conv(x)))
         x = x.reshape(len(x), math.prod(x.shape[1:]))
         return self.out(relu(last(self.hidden(x))))
+
+    def describe(self, build: Build) -> tuple[Layer, Affine]:
+        x, last = build.input, len(self.convs)
+        for i, conv in enumerate(self.convs):
+            x = build.relu(build.part(f"norms.{i}", build.part(f"convs.{i}", x, conv), self.norms[i]))
+        x = build.part("hidden", build.flatten(x), self.hidden)
+        return build.relu(build.part(f"norms.{last}", x, self.norms[last])), self.out.affine()
 
 
 class ConvDecoder(eqx.Module):
@@ -87,13 +97,25 @@ class ConvDecoder(eqx.Module):
             x = relu(norm(deconv(x)))
         return self.deconvs[-1](x)
 
+    def describe(self, build: Build) -> Layer:
+        x = build.part("hidden", build.input, self.hidden)
+        x = build.relu(build.part("norms.0", x, self.norms[0]))
+        h, w = self.coarse
+        x = build.grid("grid", x, self.grid.affine(), (len(self.grid.bias) // (h * w), h, w))
+        for i, deconv in enumerate(self.deconvs):
+            x = build.relu(build.part(f"norms.{i + 1}", x, self.norms[i + 1]))
+            x = build.part(f"deconvs.{i}", x, deconv)
+        return x
+
 
 def coarse(shape: Shape) -> tuple[int, int]:
     h, w, _ = shape
-    if h % 16 or w % 16:
-        raise RequestError(f"these nets halve the picture four times and need sides divisible by 16, got {h} x {w}: "
-                           "resize the pictures, or choose nets 'dense' or 'small'")  # fmt: skip
-    return h // 16, w // 16
+    if h % SIDES or w % SIDES:
+        raise RequestError(
+            f"these nets halve the picture four times and need sides divisible by {SIDES}, got {h} x {w}: "
+            "resize the pictures, or choose nets 'dense' or 'small'"
+        )
+    return h // SIDES, w // SIDES
 
 
 conv = Nets(
@@ -104,6 +126,9 @@ conv = Nets(
     encoder=ConvEncoder,
     decoder=ConvDecoder,
     judge=ConvEncoder,
+    cost=Cost(cpu=1.0, gpu=1.0),
+    least=32,
+    sides=SIDES,
 )
 
 dava = Nets(
@@ -113,6 +138,9 @@ dava = Nets(
     encoder=ConvEncoder,
     decoder=functools.partial(ConvDecoder, channels=(64, 64, 64, 64)),
     judge=ConvEncoder,
+    cost=Cost(cpu=1.6, gpu=1.3),
+    least=32,
+    sides=SIDES,
 )
 
 _CHEN = "Chen et al. (2018): Isolating Sources of Disentanglement in VAEs, appendix H.1"
@@ -125,6 +153,9 @@ conv_bn = Nets(
     encoder=functools.partial(_narrow, norm=BatchNorm.of),
     decoder=functools.partial(ConvDecoder, norm=BatchNorm.of, hidden=512),
     judge=_narrow,
+    cost=Cost(cpu=1.4, gpu=1.3),
+    least=32,
+    sides=SIDES,
 )
 
 _wide = functools.partial(ConvEncoder, channels=(64, 128, 128, 256), hidden=512, norm_hidden=True)
@@ -135,4 +166,7 @@ conv_bn_wide = Nets(
     encoder=functools.partial(_wide, norm=BatchNorm.of),
     decoder=functools.partial(ConvDecoder, norm=BatchNorm.of, channels=(256, 128, 128, 64), hidden=512),
     judge=_wide,
+    cost=Cost(cpu=6.7, gpu=3.9),
+    least=32,
+    sides=SIDES,
 )

@@ -12,9 +12,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from sober.nets.graph import Affine, Build, Layer, channels_first, undescribed
 from sober.nets.layers import Linear
-from sober.nets.nets import Nets, Shape
+from sober.nets.nets import Cost, Nets, Shape
 from sober.nets.norms import NoNorm, Norm
+
+ACTIVATIONS: dict[Callable[..., Any], str] = {jax.nn.relu: "relu", jnp.tanh: "tanh"}  # as graphs call them
 
 
 class Stack(eqx.Module):
@@ -37,6 +40,15 @@ class Stack(eqx.Module):
             x = self.activation(norm(layer(x)))
         return self.layers[-1](x)
 
+    def describe(self, build: Build, name: str, x: Layer) -> Layer:
+        """All of it but its last layer."""
+        if self.activation not in ACTIVATIONS:
+            raise undescribed(str(self.activation))
+        for i, norm in enumerate(self.norms):
+            x = build.part(f"{name}.norms.{i}", build.part(f"{name}.layers.{i}", x, self.layers[i]), norm)
+            x = build.add(ACTIVATIONS[self.activation], x)
+        return x
+
 
 class DenseEncoder(eqx.Module):
     stack: Stack
@@ -55,6 +67,9 @@ class DenseEncoder(eqx.Module):
 
     def __call__(self, x: Float[Array, "B H W C"]) -> Float[Array, "B outputs"]:
         return self.stack(x.reshape(len(x), math.prod(x.shape[1:])))
+
+    def describe(self, build: Build) -> tuple[Layer, Affine]:
+        return build.part("stack", build.flatten(build.input), self.stack), self.stack.layers[-1].affine()
 
 
 class DenseDecoder(eqx.Module):
@@ -76,6 +91,10 @@ class DenseDecoder(eqx.Module):
     def __call__(self, z: Float[Array, "B D"]) -> Float[Array, "B H W C"]:
         return self.stack(z).reshape(len(z), *self.shape)
 
+    def describe(self, build: Build) -> Layer:
+        x, last = build.part("stack", build.input, self.stack), len(self.stack.layers) - 1
+        return build.grid(f"stack.layers.{last}", x, self.stack.layers[last].affine(), channels_first(self.shape))
+
 
 dense = Nets(
     name="dense",
@@ -84,6 +103,8 @@ dense = Nets(
     encoder=functools.partial(DenseEncoder, widths=(1200, 1200)),
     decoder=functools.partial(DenseDecoder, widths=(1200, 1200, 1200), activation=jnp.tanh),
     judge=functools.partial(DenseEncoder, widths=(1200, 1200)),
+    cost=Cost(cpu=1.5, gpu=2.1),
+    least=32,
 )
 
 small = Nets(
@@ -93,4 +114,7 @@ small = Nets(
     encoder=functools.partial(DenseEncoder, widths=(64, 64)),
     decoder=functools.partial(DenseDecoder, widths=(64, 64), activation=jax.nn.relu),
     judge=functools.partial(DenseEncoder, widths=(64, 64)),
+    cost=Cost(cpu=0.058, gpu=0.12),
+    least=1,
+    code_units=64,
 )

@@ -24,9 +24,11 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key
 
 from sober.device import fenced
+from sober.nets.graph import Affine, Build, Layer
 
 
 class Linear(eqx.Module):
@@ -41,6 +43,14 @@ class Linear(eqx.Module):
 
     def __call__(self, x: Float[Array, "*b i"]) -> Float[Array, "*b o"]:
         return add_bias(matmul(x, self.weight), self.bias)
+
+    def affine(self) -> Affine:
+        return Affine(np.asarray(self.weight), np.asarray(self.bias))
+
+    def describe(self, build: Build, name: str, x: Layer) -> Layer:
+        if len(x.shape) == 1:
+            return build.linear(name, x, self.affine())
+        return build.conv(name, x, self.weight[None, None], self.bias)  # of each pixel
 
 
 class Conv(eqx.Module):
@@ -66,6 +76,9 @@ class Conv(eqx.Module):
             return _interleave(self.weight.reshape(2, 2, 2, 2, -1, o))  # rows are (corner, place in block, channel)
         return _interleave(self.weight.reshape(2, 2, -1, 2, 2, o).transpose(3, 4, 0, 1, 2, 5))
 
+    def describe(self, build: Build, name: str, x: Layer) -> Layer:
+        return build.conv(name, x, self.kernel(), self.bias, stride=2)
+
 
 class Deconv(eqx.Module):
     """4 x 4 transposed convolution, stride 2, padding 1: (h, w, i) to (2h, 2w, o)."""
@@ -89,6 +102,9 @@ class Deconv(eqx.Module):
         if self.weight.shape[1] == 16 * o:
             return _interleave(self.weight.reshape(-1, 2, 2, 2, 2, o).transpose(1, 2, 3, 4, 0, 5))
         return _interleave(self.weight.reshape(2, 2, -1, 2, 2, o).transpose(0, 1, 3, 4, 2, 5))
+
+    def describe(self, build: Build, name: str, x: Layer) -> Layer:
+        return build.deconv(name, x, self.kernel(), self.bias)
 
 
 def _interleave(weight: Float[Array, "2 2 2 2 i o"]) -> Float[Array, "4 4 i o"]:
@@ -322,6 +338,9 @@ class Conv3(eqx.Module):
     def kernel(self) -> Float[Array, "3 3 i o"]:
         """The weights as other libraries write them: height, width, input, output."""
         return self.weight.reshape(3, 3, -1, len(self.bias))
+
+    def describe(self, build: Build, name: str, x: Layer) -> Layer:
+        return build.conv(name, x, self.kernel(), self.bias)
 
 
 def halved(x: Float[Array, "b 2h 2w c"]) -> Float[Array, "b h w c"]:

@@ -7,11 +7,13 @@ import math
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key
 
 from sober.nets.dense import DenseEncoder
+from sober.nets.graph import Affine, Build, Layer, channels_first
 from sober.nets.layers import add_bias, glorot, matmul
-from sober.nets.nets import Nets, Shape
+from sober.nets.nets import Cost, Nets, Shape
 
 EDGE = 1e-3  # pixel values are kept this far from 0 and 1, where logits end
 
@@ -31,6 +33,11 @@ class LinearEncoder(eqx.Module):
     def __call__(self, x: Float[Array, "B H W C"]) -> Float[Array, "B outputs"]:
         mean = add_bias(matmul(x.reshape(len(x), -1), self.weight), self.bias)
         return jnp.concatenate([mean, jnp.broadcast_to(self.logvar.astype(x.dtype), mean.shape)], axis=-1)
+
+    def describe(self, build: Build) -> tuple[Layer, Affine]:
+        weight = np.asarray(self.weight)
+        both = Affine(np.hstack([weight, np.zeros_like(weight)]), np.concatenate([self.bias, self.logvar]))
+        return build.flatten(build.input), both
 
 
 class LinearDecoder(eqx.Module):
@@ -52,6 +59,11 @@ class LinearDecoder(eqx.Module):
     def pixels(self, z: Float[Array, "B D"]) -> Float[Array, "B P"]:
         return add_bias(matmul(z, self.weight), self.bias)
 
+    def describe(self, build: Build) -> Layer:
+        last = Affine(np.asarray(self.weight), np.asarray(self.bias))
+        pixels = build.grid("pixels", build.input, last, channels_first(self.shape))
+        return build.add("logit", build.add("clip", pixels, low=EDGE, high=1 - EDGE))
+
 
 linear = Nets(
     name="linear",
@@ -60,4 +72,7 @@ linear = Nets(
     encoder=LinearEncoder,
     decoder=LinearDecoder,
     judge=functools.partial(DenseEncoder, widths=()),
+    cost=Cost(cpu=0.031, gpu=0.06),
+    least=1,
+    one_spread=True,
 )

@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from sober.nets.graph import Build, Layer
 from sober.nets.layers import instance_norm
 
 EPSILON = 1e-5
@@ -36,6 +37,9 @@ class NoNorm(eqx.Module):
         pass
 
     def __call__(self, x: Float[Array, "b *p c"]) -> Float[Array, "b *p c"]:
+        return x
+
+    def describe(self, build: Build, name: str, x: Layer) -> Layer:
         return x
 
 
@@ -66,6 +70,10 @@ class LayerNorm(eqx.Module):
         variance = jnp.mean(centred**2, axis=over, keepdims=True)
         return (centred * jax.lax.rsqrt(variance + EPSILON) * self.scale + self.offset).astype(x.dtype)
 
+    def describe(self, build: Build, name: str, x: Layer) -> Layer:
+        arrays = {"weight": self.scale, "bias": self.offset}
+        return build.add("layer_norm", x, name=name, arrays=arrays, epsilon=EPSILON)
+
 
 class BatchNorm(eqx.Module):
     """Ioffe & Szegedy (2015). `training` says whose statistics count: the batch's, or the running ones."""
@@ -90,6 +98,11 @@ class BatchNorm(eqx.Module):
             wide = leaving(wide, distance, self.statistics)
         scale = jax.lax.rsqrt(variance + EPSILON) * self.scale
         return (wide * scale + (self.offset - mean * scale)).astype(x.dtype)
+
+    def describe(self, build: Build, name: str, x: Layer) -> Layer:
+        mean, variance = self.statistics
+        arrays = {"weight": self.scale, "bias": self.offset, "running_mean": mean, "running_var": variance}
+        return build.add("batch_norm", x, name=name, arrays=arrays, epsilon=EPSILON)
 
 
 @jax.custom_vjp

@@ -15,9 +15,10 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float, Key
 
-from sober.nets.conv import coarse
+from sober.nets.conv import SIDES, coarse
+from sober.nets.graph import Affine, Build, Layer
 from sober.nets.layers import Conv3, Linear, doubled, halved
-from sober.nets.nets import Nets, Shape
+from sober.nets.nets import Cost, Nets, Shape
 from sober.nets.norms import BatchNorm, NoNorm, Norm
 
 WIDTHS = (64, 128, 256, 512, 512)
@@ -42,6 +43,14 @@ class Down(eqx.Module):
         x = halved(x)  # before the 1 x 1 convolution: both are linear, and this way it is four times cheaper
         return halved(y) + (x if self.around is None else self.around(x))
 
+    def describe(self, build: Build, name: str, x: Layer) -> Layer:
+        y = x
+        for i in range(2):
+            y = build.relu(build.part(f"{name}.norms.{i}", y, self.norms[i]))
+            y = build.part(f"{name}.convs.{i}", y, self.convs[i])
+        x, y = build.halve(x), build.halve(y)
+        return build.add("add", y, x if self.around is None else build.part(f"{name}.around", x, self.around))
+
 
 class Up(eqx.Module):
     """A residual block that doubles the grid: (h, w, i) to (2h, 2w, o)."""
@@ -60,6 +69,14 @@ class Up(eqx.Module):
         y = self.convs[0](doubled(jax.nn.relu(self.norms[0](x))))
         y = self.convs[1](jax.nn.relu(self.norms[1](y)))
         return y + doubled(x if self.around is None else self.around(x))
+
+    def describe(self, build: Build, name: str, x: Layer) -> Layer:
+        y = build.relu(build.part(f"{name}.norms.0", x, self.norms[0]))
+        y = build.part(f"{name}.convs.0", build.double(y), self.convs[0])
+        y = build.relu(build.part(f"{name}.norms.1", y, self.norms[1]))
+        y = build.part(f"{name}.convs.1", y, self.convs[1])
+        x = x if self.around is None else build.part(f"{name}.around", x, self.around)
+        return build.add("add", y, build.double(x))
 
 
 class ResNetEncoder(eqx.Module):
@@ -87,6 +104,12 @@ class ResNetEncoder(eqx.Module):
         for block in self.blocks:
             x = block(x)
         return self.out(x.reshape(len(x), math.prod(x.shape[1:])))
+
+    def describe(self, build: Build) -> tuple[Layer, Affine]:
+        x = build.part("first", build.input, self.first)
+        for i, block in enumerate(self.blocks):
+            x = build.part(f"blocks.{i}", x, block)
+        return build.flatten(x), self.out.affine()
 
 
 class ResNetDecoder(eqx.Module):
@@ -118,6 +141,13 @@ class ResNetDecoder(eqx.Module):
             x = block(x)
         return self.last(jax.nn.relu(self.norm(x)))
 
+    def describe(self, build: Build) -> Layer:
+        h, w = self.coarse
+        x = build.grid("grid", build.input, self.grid.affine(), (len(self.grid.bias) // (h * w), h, w))
+        for i, block in enumerate(self.blocks):
+            x = build.part(f"blocks.{i}", x, block)
+        return build.part("last", build.relu(build.part("norm", x, self.norm)), self.last)
+
 
 resnet = Nets(
     name="resnet",
@@ -126,4 +156,7 @@ resnet = Nets(
     encoder=functools.partial(ResNetEncoder, norm=BatchNorm.of),
     decoder=functools.partial(ResNetDecoder, norm=BatchNorm.of),
     judge=ResNetEncoder,
+    cost=Cost(cpu=110.0, gpu=104.0),
+    least=32,
+    sides=SIDES,
 )

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, UInt32
 
-from sober.device import compiler_options
+from sober.device import compiler_options, random_key
 from sober.methods import METHODS
 from sober.methods.method import Method, Setup, State, Terms
 from sober.nets import NETS
@@ -148,11 +148,11 @@ class Program:
         )
 
     def _init_one(self, inputs: Inputs) -> State:
-        key = jax.random.fold_in(jax.random.wrap_key_data(inputs.entropy, impl="threefry2x32"), 0)
+        key = jax.random.fold_in(random_key(inputs.entropy), 0)
         return self.method.init(self._setup(inputs.adam), key, inputs.hyper | dict(self.of.choices))
 
     def _update_one(self, state: State, inputs: Inputs, step: Array, data: Any) -> tuple[State, Terms]:
-        key = jax.random.fold_in(jax.random.wrap_key_data(inputs.entropy, impl="threefry2x32"), 1)
+        key = jax.random.fold_in(random_key(inputs.entropy), 1)
         draw = functools.partial(self.world.draw, data, n=self.of.batch)
         hyper = inputs.hyper | dict(self.of.choices)
         setup, key = self._setup(inputs.adam), jax.random.fold_in(key, step)

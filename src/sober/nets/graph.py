@@ -1,0 +1,196 @@
+"""A net as plain data: layers by name, in the order in which they compute. What leaves JAX is made of it.
+
+Pictures and grids are (C, H, W) here, as PyTorch, ONNX and browsers have them, and the arrays are laid out to suit. The
+nets themselves keep channels last, so where a grid meets a fully connected layer its weights change places, once and
+here. What each layer does with its input x:
+
+    input                   what the caller gives: `pictures` in [0, 1], or `codes`
+    linear                  weight (o, i) · x + bias (o)
+    conv                    weight (o, i, kernel, kernel), bias (o); padded with zeros
+    deconv                  weight (i, o, kernel, kernel), bias (o); the adjoint of a convolution, cropped by `padding`
+    batch_norm              (x - running_mean) / √(running_var + epsilon) · weight + bias, each (c)
+    layer_norm              (x - mean) / √(variance + epsilon) over all of a picture, then · weight + bias, each (c)
+    relu, tanh, sigmoid     of each number
+    logit                   log(x / (1 - x)), of each number
+    clip                    each number brought between `low` and `high`
+    flatten, reshape        the same numbers in the same order, in the layer's shape
+    halve                   the mean of each 2 x 2 pixels
+    double                  each pixel as 2 x 2
+    add                     the sum of both inputs
+
+`Graph.plain()` is what can be written as JSON; arrays go beside it, by name.
+
+Every layer, norm and net describes itself, by a method `describe` beside its `__call__`:
+
+    layers, norms, blocks   describe(build, name, x) -> Layer       what they add after x
+    encoders                describe(build) -> (Layer, Affine)      all but the last layer, and the last as it stands
+    decoders                describe(build) -> Layer                from codes to logits
+
+Parts go by the names they have in a model's file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from sober.errors import RequestError
+
+
+@dataclasses.dataclass(frozen=True)
+class Layer:
+    """One step of a net. What it computes goes by its name; its arrays are `name.weight`, `name.bias` and so on."""
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]  # names of layers before it
+    shape: tuple[int, ...]  # of what it computes for one picture: (c, h, w) or (units,)
+    arrays: tuple[str, ...]  # `weight`, `bias`, `running_mean`, `running_var`
+    attributes: Mapping[str, float]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Graph:
+    """A net: its layers, which of them are results and by what name, and the arrays of all."""
+
+    layers: tuple[Layer, ...]  # the first is the input
+    outputs: Mapping[str, str]
+    arrays: Mapping[str, Float[np.ndarray, "..."]]
+
+    def arrays_of(self, layer: Layer) -> dict[str, Float[np.ndarray, "..."]]:
+        return {role: self.arrays[f"{layer.name}.{role}"] for role in layer.arrays}
+
+    def plain(self) -> dict[str, Any]:
+        """All but the numbers in the arrays, whose shapes are given: what `json.dumps` takes."""
+        return {
+            "layers": [dataclasses.asdict(layer) for layer in self.layers],
+            "outputs": dict(self.outputs),
+            "arrays": {name: array.shape for name, array in self.arrays.items()},
+        }
+
+
+class Affine(NamedTuple):
+    """x @ weight + bias."""
+
+    weight: Float[np.ndarray, "i o"]
+    bias: Float[np.ndarray, " o"]
+
+    def part(self, start: int, stop: int) -> Affine:
+        """Those of its outputs."""
+        return Affine(self.weight[:, start:stop], self.bias[start:stop])
+
+
+@runtime_checkable
+class Described(Protocol):
+    """A layer, norm or block that describes itself."""
+
+    def describe(self, build: Build, name: str, x: Layer) -> Layer: ...
+
+
+class Build:
+    """A graph in the making: each call adds a layer and hands it back, to be the input of the next."""
+
+    def __init__(self, name: str, shape: tuple[int, ...]) -> None:
+        self.layers: dict[str, Layer] = {}
+        self.arrays: dict[str, np.ndarray] = {}
+        self.input = self.add("input", name=name, shape=shape)
+
+    def add(
+        self,
+        op: str,
+        *inputs: Layer,
+        name: str = "",
+        shape: tuple[int, ...] = (),
+        arrays: Mapping[str, Any] | None = None,
+        **attributes: float,
+    ) -> Layer:
+        """A layer; without a shape it has that of its input, without a name one is made up."""
+        name, arrays = name or f"{op}_{len(self.layers)}", arrays or {}
+        layer = Layer(name, op, tuple(x.name for x in inputs), shape or inputs[0].shape, tuple(arrays), attributes)
+        self.layers[name] = layer
+        self.arrays |= {f"{name}.{role}": np.ascontiguousarray(array, np.float32) for role, array in arrays.items()}
+        return layer
+
+    def graph(self, outputs: Mapping[str, str]) -> Graph:
+        return Graph(tuple(self.layers.values()), outputs, self.arrays)
+
+    def part(self, name: str, x: Layer, part: Any) -> Layer:
+        """A layer, norm or block of a net, as it describes itself."""
+        if not isinstance(part, Described):
+            raise undescribed(type(part).__name__)
+        return part.describe(self, name, x)
+
+    def relu(self, x: Layer) -> Layer:
+        return self.add("relu", x)
+
+    def flatten(self, x: Layer) -> Layer:
+        return self.add("flatten", x, shape=(math.prod(x.shape),))
+
+    def linear(self, name: str, x: Layer, layer: Affine) -> Layer:
+        weight = np.asarray(layer.weight)
+        if x.op == "flatten":
+            weight = weight[_places(self.layers[x.inputs[0]].shape)]
+        return self.add("linear", x, name=name, shape=layer.bias.shape, arrays={"weight": weight.T, "bias": layer.bias})
+
+    def grid(self, name: str, x: Layer, layer: Affine, shape: tuple[int, ...]) -> Layer:
+        """A fully connected layer whose outputs are a grid (c, h, w)."""
+        places = _places(shape)
+        x = self.linear(name, x, Affine(layer.weight[:, places], layer.bias[places]))
+        return self.add("reshape", x, shape=shape)
+
+    def conv(self, name: str, x: Layer, kernel: Any, bias: Any, *, stride: int = 1) -> Layer:
+        """A convolution with a kernel (height, width, input, output), padded so that each pixel has a place."""
+        size, (_, h, w) = len(kernel), x.shape
+        return self.add(
+            "conv",
+            x,
+            name=name,
+            shape=(len(bias), h // stride, w // stride),
+            arrays={"weight": np.asarray(kernel).transpose(3, 2, 0, 1), "bias": bias},
+            kernel=size,
+            stride=stride,
+            padding=(size - 1) // 2,
+        )
+
+    def deconv(self, name: str, x: Layer, kernel: Any, bias: Any) -> Layer:
+        """A 4 x 4 transposed convolution that doubles the grid, with a kernel (height, width, input, output)."""
+        _, h, w = x.shape
+        return self.add(
+            "deconv",
+            x,
+            name=name,
+            shape=(len(bias), 2 * h, 2 * w),
+            arrays={"weight": np.asarray(kernel).transpose(2, 3, 0, 1), "bias": bias},
+            kernel=4,
+            stride=2,
+            padding=1,
+        )
+
+    def halve(self, x: Layer) -> Layer:
+        c, h, w = x.shape
+        return self.add("halve", x, shape=(c, h // 2, w // 2))
+
+    def double(self, x: Layer) -> Layer:
+        c, h, w = x.shape
+        return self.add("double", x, shape=(c, 2 * h, 2 * w))
+
+
+def channels_first(shape: tuple[int, int, int]) -> tuple[int, int, int]:
+    h, w, c = shape
+    return c, h, w
+
+
+def undescribed(what: str) -> RequestError:
+    """What to say of a part of a net that cannot leave JAX."""
+    return RequestError(f"{what} has no description outside JAX: give it a method `describe`, as {__name__} says")
+
+
+def _places(shape: tuple[int, ...]) -> Int[np.ndarray, " numbers"]:
+    """Where the nets, which count channels fastest, have each number of a (c, h, w) grid."""
+    c, h, w = shape
+    return np.arange(c * h * w).reshape(h, w, c).transpose(2, 0, 1).ravel()
