@@ -19,7 +19,8 @@ from sober.methods import METHODS
 from sober.methods.method import Method
 from sober.metrics import METRICS
 from sober.metrics.metric import Metric
-from sober.types import Setting, written
+from sober.types import Setting
+from sober.words import text_of
 from sober.workflows import Scale, find_study, shipped
 from sober.worlds import WORLDS, World
 
@@ -49,12 +50,12 @@ class Section(NamedTuple):
 
 def _metric(metric: Metric) -> Iterator[str]:
     yield from _table("score", ((f"`{name}`", f"{of.summary} ({of})") for name, of in metric.scores.items()))
-    yield from _table("setting", ((f"`{name}`", f"`{written(value)}`") for name, value in metric.settings.items()))
+    yield from _table("setting", ((f"`{name}`", f"`{text_of(value)}`") for name, value in metric.settings.items()))
     yield from _table("preset", ((f"`{name}`", _pairs(changes)) for name, changes in metric.presets.items()))
 
 
 def _method(method: Method) -> Iterator[str]:
-    rows = ((f"`{each.name}`", f"{each.help} ({each.range}; else `{written(each.default)}`)") for each in method.hyper)
+    rows = ((f"`{each.name}`", f"{each.help} ({each.range}; else `{text_of(each.default)}`)") for each in method.hyper)
     yield from _table("hyperparameter", rows)
     sweeps = ((f"`{study}`", _pairs(values)) for study, values in method.sweeps.items())
     yield from _table("sweep", sweeps)
@@ -70,7 +71,7 @@ def _world(world: type[World]) -> Iterator[str]:
 def _criterion(criterion: Criterion) -> Iterator[str]:
     yield f"{criterion.sees} {criterion.blind} {criterion.better.capitalize()} is better."
     yield ""
-    yield from _table("setting", ((f"`{name}`", f"`{written(value)}`") for name, value in criterion.settings.items()))
+    yield from _table("setting", ((f"`{name}`", f"`{text_of(value)}`") for name, value in criterion.settings.items()))
 
 
 def _study(path: Path) -> Iterator[str]:
@@ -96,7 +97,7 @@ def _table(what: str, rows: Iterator[tuple[str, str]]) -> Iterator[str]:
 
 def _pairs(settings: Mapping[str, Setting | Sequence[Setting]]) -> str:
     values = {name: value if isinstance(value, tuple | list) else (value,) for name, value in settings.items()}
-    return ", ".join(f"`{name}={','.join(written(each) for each in value)}`" for name, value in values.items())
+    return ", ".join(f"`{name}={','.join(text_of(each) for each in value)}`" for name, value in values.items())
 
 
 SECTIONS = {

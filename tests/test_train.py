@@ -14,6 +14,7 @@ import pytest
 
 import sober.training.cohort
 from families import BLOCKS, StopAt, assert_same_model, interrupted, small_runs
+from sober.device import RESOURCE_EXHAUSTED
 from sober.errors import RequestError
 from sober.training.cohort import Program, program, signature
 from sober.training.progress import Stopped
@@ -92,7 +93,7 @@ def little_memory(monkeypatch):
 
     def limited(self, carry, data, inputs, stop):
         if len(inputs.entropy) > 1:
-            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 1 bytes.")
+            raise jax.errors.JaxRuntimeError("Out of memory while trying to allocate 1 bytes.", RESOURCE_EXHAUSTED)
         return real(self, carry, data, inputs, stop)
 
     monkeypatch.setattr(Program, "_advance", limited)
@@ -129,7 +130,7 @@ def test_a_checkpoint_that_no_longer_fits_is_split_and_goes_on_bitwise(tmp_path,
 
 def test_one_model_that_does_not_fit_is_refused_clearly(tmp_path, monkeypatch):
     def full(*_):
-        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
+        raise jax.errors.JaxRuntimeError("Out of memory", RESOURCE_EXHAUSTED)
 
     monkeypatch.setattr(Program, "_advance", full)
     sober.training.cohort._program.cache_clear()

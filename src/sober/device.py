@@ -20,6 +20,7 @@ from sober.files import cache_dir
 
 T = TypeVar("T")
 
+RESOURCE_EXHAUSTED = 8  # the status code of an error of JAX where memory ran out, on a CPU and on a GPU
 MEMINFO = Path("/proc/meminfo")  # what Linux says of its memory
 
 # How long a program runs, which says how long it may take to compile.
@@ -92,8 +93,8 @@ def evenly(items: Sequence[T], most: int) -> list[list[T]]:
 
 
 def out_of_memory(error: jax.errors.JaxRuntimeError) -> bool:
-    """Whether memory ran out. Decided here alone, by the name of the status with which the error's text begins."""
-    return "RESOURCE_EXHAUSTED" in str(error)
+    """Whether memory ran out."""
+    return getattr(error, "error_code", None) == RESOURCE_EXHAUSTED
 
 
 def fenced(f: Callable[..., T], otherwise: Callable[..., T], *arguments: Any) -> T:

@@ -85,21 +85,6 @@ class Codes:
             )
 
 
-def written(value: Setting) -> str:
-    """A setting as a person writes it: `4`, `0.5`, `weighted`."""
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def read_setting(text: str) -> Setting:
-    """What `written` wrote, or a person typed."""
-    if text in ("true", "false"):
-        return text == "true"
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
 @dataclasses.dataclass(frozen=True)
 class Adam:
     """The optimiser of the papers and its settings (Kingma & Ba 2015); defaults of the Sober Look study, Table 4."""

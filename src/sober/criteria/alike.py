@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sober.device import evenly
+from sober.methods import structure
 from sober.models.model import Model
 
 
@@ -13,6 +14,5 @@ def alike(models: Sequence[Model], at_once: int) -> list[list[int]]:
     """Places of models with the same nets, in groups of at most so many."""
     kinds: dict[Any, list[int]] = {}
     for place, model in enumerate(models):
-        kind = (model.run.nets, model.run.latents, model.run.precision, type(model.autoencoder))
-        kinds.setdefault(kind, []).append(place)
+        kinds.setdefault((structure(model.run), model.run.precision), []).append(place)
     return [group for places in kinds.values() for group in evenly(places, at_once)]

@@ -25,8 +25,9 @@ from jaxtyping import Array, Float, Int
 from sober.device import compiler_options, evenly, free_memory, keep_compilations
 from sober.errors import RequestError
 from sober.files import load_arrays, save_arrays
+from sober.methods import structure
 from sober.models.family import Family
-from sober.models.model import alike, stacked
+from sober.models.model import stacked
 from sober.types import Codes, Run
 from sober.worlds import World
 
@@ -94,7 +95,7 @@ def encode(
     total, done = len(missing) * len(index), 0
     for run in wanted:
         if run.identity in missing:
-            together = [other for other in missing.values() if alike(other) == alike(run)]
+            together = [other for other in missing.values() if structure(other) == structure(run)]
             at_once = evenly(together, models_at_once(run, len(index)))[0]
 
             def told(codes: int, before: int = done) -> None:

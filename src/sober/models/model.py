@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import json
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -102,11 +102,6 @@ def load(path: str | Path) -> Model:
     autoencoder = tree_of(_blank(METHODS[run.method].model, NETS[run.nets], shape, run.latents), arrays, "model")
     curves = {name.removeprefix("curve."): array for name, array in arrays.items() if name.startswith("curve.")}
     return Model(run, shape, autoencoder, json.loads(about["diverged"]), curves)
-
-
-def alike(run: Run) -> Hashable:
-    """What models must agree in for one program to serve them side by side: the form of their trees of arrays."""
-    return METHODS[run.method].model, run.nets, run.latents
 
 
 def stacked(models: Sequence[Model]) -> Any:

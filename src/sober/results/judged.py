@@ -17,6 +17,7 @@ from jaxtyping import Float, Int
 from sober.criteria.criterion import Judgement
 from sober.errors import RequestError
 from sober.files import load_arrays, save_arrays
+from sober.results.rows import settings_text
 from sober.types import Setting
 
 PART = "part."
@@ -33,7 +34,7 @@ class Question(NamedTuple):
     seed: int
 
     def path(self, folder: Path) -> Path:
-        said = [self.criterion, dict(sorted(self.settings.items())), self.world, self.runs, self.pictures, self.seed]
+        said = [self.criterion, settings_text(self.settings), self.world, self.runs, self.pictures, self.seed]
         digest = hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
         return folder / "judged" / f"{digest}.safetensors"
 
