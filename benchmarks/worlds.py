@@ -27,7 +27,7 @@ from jaxtyping import Int
 from sober.files import map_npy, write_npy
 from sober.models.grid import grid
 from sober.training.cohort import Program, signature
-from sober.training.train import Feed
+from sober.training.feed import Feed
 from sober.worlds import WORLDS, World, world
 from sober.worlds.stored import Stored
 from sober.worlds.world import Labels

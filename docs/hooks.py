@@ -21,7 +21,7 @@ from sober.metrics import METRICS
 from sober.metrics.metric import Metric
 from sober.types import Setting
 from sober.words import text_of
-from sober.workflows import Scale, find_study, shipped
+from sober.workflows.study import Scale, find_study, shipped
 from sober.worlds import WORLDS, World
 
 if TYPE_CHECKING:
@@ -37,7 +37,9 @@ USING = (
     "cli.md", "training.md", "codes.md", "explorer.md", "interop.md", "store.md", "statistics.md", "cluster.md",
     "speed.md",
 )  # fmt: skip
-CHANGING = ("adding.md", "add_metric.md", "add_method.md", "add_world.md", "design.md", "api.md")
+CHANGING = (
+    "adding.md", "add_metric.md", "add_criterion.md", "add_method.md", "add_world.md", "design.md", "api.md",
+)  # fmt: skip
 
 
 class Section(NamedTuple):

@@ -1,8 +1,8 @@
 """The documentation does what it says: its code runs, its commands parse, nothing is missing, the site builds.
 
-Blocks of one page run in order, in one namespace, in a folder that holds what readers are supposed to have: a trained
-family at `runs/blocks`, an archive of codes, a folder of photographs, a table of results. `READER` names what a page
-takes from its reader, `SMALLER` what is replaced so that minutes become moments.
+Blocks of one page run in order, in one namespace, in a folder that holds what readers are supposed to have: trained and
+scored models in `runs/blocks`, an archive of codes, a folder of photographs. `READER` names what a page takes from its
+reader, `SMALLER` what is replaced so that minutes become moments.
 """
 
 from __future__ import annotations
@@ -26,13 +26,11 @@ from cyclopts import App
 from conftest import ROOT
 from families import BLOCKS, small_runs
 from sober.cli import app
+from sober.criteria import CRITERIA
 from sober.methods import METHODS
 from sober.metrics import METRICS
-from sober.models.encode import encode
-from sober.models.family import Family
-from sober.results.store import Store
-from sober.training.train import train
-from sober.types import Score
+from sober.workflows.opened import open_results
+from sober.workflows.train import train
 from sober.worlds import WORLDS
 
 pytestmark = pytest.mark.usefixtures("quick_compiler")
@@ -44,7 +42,7 @@ MOST_LEFT_OUT = 10  # blocks that do not run, in all pages together
 # What makes a block quick, by page: smaller numbers, and one criterion where there are two.
 SMALLER: Mapping[str, Mapping[str, str]] = {
     "README.md": {"steps=6000": "steps=20", "[1, 2, 4]": "[1, 4]", "seeds=4": "seeds=3"},
-    "docs/criteria/pipe.md": {"family.world)": "family.world, steps=5)"},
+    "docs/criteria/pipe.md": {"results.world)": "results.world, steps=5)"},
     "docs/metrics/index.md": {"repeats=10": "repeats=2"},
     "docs/fit_my_pictures.md": {"steps=20)": "steps=20, latents=3, criteria=['udr'])"},
     "docs/training.md": {"steps=200": "steps=20"},
@@ -57,6 +55,7 @@ ADDED: Mapping[str, tuple[dict[str, Any], str, str]] = {
     "docs/add_method.md": (METHODS, "sparse_vae", "sober.methods.sparse_vae"),
     "docs/add_world.md": (WORLDS, "disc", "sober.worlds.disc"),
     "docs/add_metric.md": (METRICS, "dominance", "sober.metrics.dominance"),
+    "docs/add_criterion.md": (CRITERIA, "evenness", "sober.criteria.evenness"),
 }
 
 
@@ -90,14 +89,10 @@ def belongings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = tmp_path_factory.mktemp("reader")
     runs = small_runs(sweep={"beta": [1, 4]}, seeds=3, latents=6, batch=64)  # those of the README, made smaller
-    family = train(runs, BLOCKS, folder / "runs" / "blocks")
-    _, codes = next(iter(encode(family, index=np.arange(0, 4096, 16))))
+    results = train(runs, BLOCKS, folder / "runs" / "blocks")
+    results.score(["mig"])
+    codes = results.codes(runs[0], sample=256)
     np.savez(folder / "codes.npz", codes=codes.mean, logvar=codes.logvar, factors=codes.factors)
-    store = Store.create(folder / "results")
-    scores = [Score(run.identity, "mig", 0.1 * seed) for seed, run in enumerate(runs)]
-    store.write(scores, {run.identity: run for run in runs}, kind="metric", preset="study", device="cpu", versions={})
-    store.compact()
-    shutil.copytree(folder / "results", folder / "runs" / "look")  # as a study leaves it
     (folder / "photos").mkdir()
     for number, image in enumerate(BLOCKS.sample(0, 20).images):
         Image.fromarray(image[..., 0]).save(folder / "photos" / f"{number:02}.png")
@@ -123,8 +118,8 @@ def for_torch(factors: int = 3) -> dict[str, Any]:
     return {"images": images, "encoder": encoder, "loader": loader}
 
 
-def family_of(folder: Path) -> dict[str, Any]:
-    found = list(encode(Family.open(folder / "runs" / "blocks"), index=np.arange(0, 4096, 16)))
+def models_of(folder: Path) -> dict[str, Any]:
+    found = list(open_results(folder / "runs" / "blocks").encode(sample=256))
     return {"runs": [run for run, _ in found], "codes": [codes for _, codes in found]}
 
 
@@ -137,12 +132,8 @@ def own_pictures(folder: Path) -> dict[str, Any]:
 READER: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     "README.md": lambda folder: for_torch(factors=4),
     "docs/score_my_representation.md": lambda folder: arrays() | for_torch(),
-    "docs/criteria/udr.md": family_of,
-    "docs/criteria/model_centrality.md": family_of,
-    "docs/statistics.md": lambda folder: {
-        "results": Store.open(folder / "results").table(),
-        "folder": folder / "tables",
-    },
+    "docs/criteria/udr.md": models_of,
+    "docs/criteria/model_centrality.md": models_of,
     "docs/worlds/faces3d.md": lambda folder: {"renders": np.zeros((2, 21, 11, 11, 8, 8), np.uint8)},
     "docs/worlds/pictures.md": own_pictures,
     "docs/fit_my_pictures.md": own_pictures,

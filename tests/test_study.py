@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import json
 import shutil
 import warnings
 from collections.abc import Callable
@@ -17,17 +16,22 @@ from polars.testing import assert_frame_equal
 
 from families import StopAt
 from sober.cli.console import bar
-from sober.errors import RequestError
+from sober.errors import FullDiskError, RequestError
 from sober.methods import METHODS
+from sober.models import encode as encoding
+from sober.models.model import Model
 from sober.results.store import Store
-from sober.training.train import Stopped
-from sober.workflows import Plan, Product, Scale, Study, find_study, plan, run, shipped, status
-from sober.workflows.evaluate import Work
+from sober.training.progress import Stopped
+from sober.types import Training
+from sober.workflows.evaluate import Evaluation
+from sober.workflows.plan import Plan, plan
+from sober.workflows.run import run
+from sober.workflows.status import status
+from sober.workflows.study import Product, Scale, Study, find_study, shipped
 from test_cli import run as command
 
 SMALL = """
-from sober import Adam
-from sober.workflows import Product, Scale, Study
+from sober import Adam, Product, Scale, Study, Training
 
 study = Study(
     name="small",
@@ -38,10 +42,7 @@ study = Study(
             worlds=["blocks"],
             methods={"beta_vae": {"beta": [1.0, 4.0]}, "vae": {}},
             seeds=SEEDS,
-            steps=40,
-            latents=3,
-            batch=16,
-            optimiser=Adam(1e-3),
+            training=Training(steps=40, latents=3, batch=16, optimiser=Adam(1e-3)),
         )
     ],
     metrics=["mig", "active_latents"],
@@ -136,7 +137,7 @@ def test_planning_neither_needs_nor_fetches_files(monkeypatch: pytest.MonkeyPatc
 
 
 def test_more_seeds_leave_earlier_cohorts_as_they_are() -> None:
-    product = Product(["blocks"], {"beta_vae": {"beta": [1.0, 2.0]}}, seeds=4, steps=10)
+    product = Product(["blocks"], {"beta_vae": {"beta": [1.0, 2.0]}}, seeds=4, training=Training(steps=10))
     few, many = (
         plan(Study("s", "s", "s", [Product(**{**vars(product), "seeds": seeds})]), together=4) for seeds in (4, 7)
     )
@@ -145,7 +146,7 @@ def test_more_seeds_leave_earlier_cohorts_as_they_are() -> None:
 
 
 def test_products_that_overlap_count_a_run_once() -> None:
-    product = Product(["blocks"], {"beta_vae": {"beta": [1.0, 2.0]}}, seeds=2, steps=10)
+    product = Product(["blocks"], {"beta_vae": {"beta": [1.0, 2.0]}}, seeds=2, training=Training(steps=10))
     assert len(plan(Study("s", "s", "s", [product, product])).runs) == 4
 
 
@@ -154,7 +155,7 @@ def test_a_scale_says_what_it_shrinks_and_keeps_schedules_in_proportion() -> Non
         "s",
         "s",
         "s",
-        [Product(["blocks"], {"annealed_vae": "sober_look", "dava": {}}, seeds=50, steps=300_000)],
+        [Product(["blocks"], {"annealed_vae": "sober_look", "dava": {}}, seeds=50)],
         criteria={"udr": {}, "pipe": {"rate": 1e-3}, "pipe_rec": {"steps": 2_000}},
         scales={"small": Scale(seeds=2, steps=3_000, strengths=3)},
     )
@@ -164,7 +165,11 @@ def test_a_scale_says_what_it_shrinks_and_keeps_schedules_in_proportion() -> Non
     assert "steps 300,000 → 3,000" in said
     assert "strengths 6 → 3" in said
     assert "pipe steps 10,000 → 3,000" in said
-    assert small.criteria == {"udr": {}, "pipe": {"rate": 1e-3, "steps": 3_000}, "pipe_rec": {"steps": 2_000}}
+    assert small.asked == (
+        ("udr", {}),
+        ("pipe", {"rate": 1e-3, "steps": 3_000}),
+        ("pipe_rec", {"steps": 2_000}),
+    )
     runs = plan(small).runs.values()
     assert {r.hyper["iteration_threshold"] for r in runs if r.method == "annealed_vae"} == {1_000.0}
     assert {r.hyper["c_max"] for r in runs if r.method == "annealed_vae"} == {5.0, 25.0, 100.0}
@@ -178,7 +183,7 @@ def test_a_scale_says_what_it_shrinks_and_keeps_schedules_in_proportion() -> Non
     [
         ("study = 3", "defines no study"),
         ("import nowhere", "fails: ModuleNotFoundError: No module named 'nowhere'"),
-        ("from sober.workflows import *\nstudy = Study('a', 'a', 'a', [], criteria={'udr': {'x': 1}})", "no setting x"),
+        ("from sober import Study\nstudy = Study('a', 'a', 'a', [], criteria={'udr': {'x': 1}})", "no setting 'x'"),
     ],
 )
 def test_a_file_that_is_no_study_is_refused(source: str, message: str, tmp_path: Path) -> None:
@@ -214,11 +219,34 @@ def test_what_is_done_is_not_done_again(
     def refuse(*_: Any) -> None:
         raise AssertionError("work that was done before")
 
-    for step in ("_train", "_scores", "judge"):
-        monkeypatch.setattr(Work, step, refuse)
+    for step in ("_train", "_scores", "_judge"):
+        monkeypatch.setattr(Evaluation, step, refuse)
     _, failed = run(small(), tmp_path / "out")
     assert not failed
-    assert not list((tmp_path / "out" / "failures").iterdir())
+    assert not status(tmp_path / "out").failed
+
+
+def test_each_model_is_encoded_once_for_metrics_criteria_and_what_the_report_shows(
+    small: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoded: list[str] = []
+    compute = encoding.compute
+
+    def counting(family: Any, runs: Any, *rest: Any) -> None:
+        encoded.extend(each.identity for each in runs)
+        compute(family, runs, *rest)
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("a model that is asked for codes again")
+
+    monkeypatch.setattr(encoding, "compute", counting)
+    monkeypatch.setattr(Model, "encode", refuse)
+    results, failed = run(small(), tmp_path / "out")
+    results.report()
+    assert not failed
+    assert sorted(encoded) == sorted(each.identity for each in results.runs)
+    assert list((tmp_path / "out" / "shown").glob("*.safetensors"))
+    assert not list((tmp_path / "out" / "codes").iterdir()), "what is no longer needed is not kept"
 
 
 def test_stopped_and_run_again_it_ends_with_the_same_table(
@@ -235,18 +263,18 @@ def test_more_seeds_train_only_what_is_new_and_judge_all_together(
     small: Callable[..., Path], done: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained: list[str] = []
-    train = Work._train
+    train = Evaluation._train
 
-    def noting(self: Work, name: str, opened: Any, spec: str, runs: Any) -> None:
-        trained.extend(r.identity for r in runs)
-        train(self, name, opened, spec, runs)
+    def noting(self: Evaluation, cohort: Any, part: Any) -> None:
+        trained.extend(r.identity for r in part.runs)
+        train(self, cohort, part)
 
-    monkeypatch.setattr(Work, "_train", noting)
+    monkeypatch.setattr(Evaluation, "_train", noting)
     run(small(seeds=4), done)  # of which two are there
     assert len(trained) == len(set(trained)) == 6
     judged = table(done).filter(metric="udr")
     assert judged.height == 12
-    assert {json.loads(text)["models"] for text in judged["settings"]} == {12}
+    assert set(judged["models"]) == {12}
 
 
 def test_more_metrics_score_models_that_are_there(small: Callable[..., Path], done: Path) -> None:
@@ -261,14 +289,14 @@ def test_more_metrics_score_models_that_are_there(small: Callable[..., Path], do
 # is the same moment of the work, however busy the machine is.
 KILLED = """
 import os, random, shutil, signal, sys
-import numba, polars, scipy.sparse.csgraph, scipy.stats, sober.workflows, sober.workflows.shown  # what a study imports
+import numba, polars, scipy.sparse.csgraph, scipy.stats, sober.workflows.run, sober.workflows.shown  # all it imports
 file, out, rng = sys.argv[1], sys.argv[2], random.Random(int(sys.argv[3]))
 
 def work(seconds=0.0):
     child = os.fork()
     if not child:
         signal.setitimer(signal.ITIMER_PROF, seconds)
-        sober.workflows.run(file, out)
+        sober.workflows.run.run(file, out)
         os._exit(0)
     return os.waitpid(child, 0)[1]
 
@@ -289,16 +317,16 @@ def test_killed_at_twenty_random_moments_it_ends_with_the_same_table(
     said, _ = process.communicate(timeout=600)
     assert process.returncode == 0, said
     assert_frame_equal(table(tmp_path / "out"), undisturbed)
-    assert not list((tmp_path / "out" / "failures").iterdir())
+    assert not status(tmp_path / "out").failed
 
 
 # Works on a study when it is told to.
 SHARING = """
 import sys
-import sober.workflows
+import sober.workflows.run
 print("ready", flush=True)
 sys.stdin.readline()
-sober.workflows.run(sys.argv[1], sys.argv[2], together=2)
+sober.workflows.run.run(sys.argv[1], sys.argv[2], together=2)
 """
 
 
@@ -357,10 +385,10 @@ def test_a_method_of_ones_own_needs_no_change_and_its_failure_stops_nothing(
     monkeypatch.setitem(METHODS, "mine", METHODS["vae"])  # so that what the file puts there is gone afterwards
     path = small(**{'"vae": {}': '"mine": {"how": ["well", "badly"]}'})
     path.write_text(BROKEN + path.read_text())
-    store, failed = run(path, tmp_path / "out")
-    done = store.table().filter(metric="mig").group_by("method").len()
+    results, failed = run(path, tmp_path / "out")
+    done = results.table().filter(metric="mig").group_by("method").len()
     assert dict(done.iter_rows()) == {"beta_vae": 4, "mine": 2}
-    assert store.table().filter(metric="udr").height == 6  # what could be trained is judged
+    assert results.table().filter(metric="udr").height == 6  # what could be trained is judged
     assert failed
     assert all("ArithmeticError: this never works" in failure.error for failure in failed)
     assert {identity for failure in failed for identity in failure.runs} == {
@@ -381,8 +409,7 @@ def test_a_damaged_model_is_set_aside_and_trained_again(
         warnings.simplefilter("always")
         run(small(), done)
     assert any("set aside" in str(each.message) and model.name in str(each.message) for each in said)
-    metrics = pl.col("kind") == "metric"
-    assert_frame_equal(table(done).filter(metrics), undisturbed.filter(metrics))
+    assert_frame_equal(table(done), undisturbed)
 
 
 def test_a_full_disk_stops_the_study_and_the_same_command_goes_on(
@@ -393,7 +420,7 @@ def test_a_full_disk_stops_the_study_and_the_same_command_goes_on(
     def full(self: Store, *arguments: Any, **named: Any) -> None:
         calls.append(1)
         if len(calls) > 3:
-            raise RequestError("no room for parts: 10 bytes needed, 0 free")
+            raise FullDiskError("10 bytes needed, 0 free")
         write(self, *arguments, **named)
 
     with monkeypatch.context() as patch:
@@ -411,7 +438,7 @@ def test_a_study_of_worlds_that_are_not_here_says_which(small: Callable[..., Pat
 
 
 def test_status_before_and_after(small: Callable[..., Path], tmp_path: Path) -> None:
-    with pytest.raises(RequestError, match="holds no study: start one with"):
+    with pytest.raises(RequestError, match="holds no results: make some with"):
         status(tmp_path)
     with pytest.raises(Stopped):
         run(small(), tmp_path / "out", watcher=StopAt(10))

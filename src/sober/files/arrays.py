@@ -33,10 +33,10 @@ def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
             metadata = dict(file.metadata() or {})
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
     except (OSError, SafetensorError) as error:
-        raise RequestError(f"{path} is missing or damaged ({brief(error)}): delete it to make it again") from error
+        raise RequestError(f"{path} is missing, damaged or not a file of Sober's ({brief(error)})") from error
     expected = metadata.pop("checksum", None)
     if expected != _checksum(arrays, metadata):
-        raise RequestError(f"{path} is damaged (its checksum does not match): delete it to make it again")
+        raise RequestError(f"{path} is damaged, or not a file of Sober's (its checksum does not match)")
     return arrays, metadata
 
 

@@ -130,7 +130,7 @@ def read_codes(family: Family, run: Run, *, pictures: Pictures = None) -> Codes:
     path, rows = stored
     arrays, about = load_arrays(path)
     if about.get("run") != run.identity:
-        raise RequestError(f"{path} holds the codes of another run: delete it to make it again")
+        raise RequestError(f"{path} holds the codes of another run: move it elsewhere")
     factors = family.world.labels(index_of(family.world, pictures))
     flags = tuple(sorted({*json.loads(about["flags"]), *family.world.flags}))
     mean, logvar = (arrays[name] if rows is None else arrays[name][rows] for name in ("mean", "logvar"))

@@ -69,7 +69,7 @@ def _shown(folder: Path, run: str) -> tuple[dict[str, np.ndarray], dict[str, Any
     path = shown_path(folder, run)
     arrays, about = load_showcase(path)
     if about["run"] != run:
-        raise RequestError(f"{path} shows run {about['run']}, not the one of its name: delete it to make it again")
+        raise RequestError(f"{path} shows run {about['run']}, not the one of its name: move it elsewhere")
     return arrays, about
 
 

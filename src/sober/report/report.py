@@ -105,7 +105,7 @@ def _head(title: str, request: Request, runs: Runs) -> str:
     name = f"<p>{escape(request.name)}</p>" if request.name and request.name != title else ""
     return (
         f"<h1>{escape(title)}</h1>{name}<p class='about'>{' · '.join(counts)}</p>"
-        f"<p class='about'>Scale: {escape(' | '.join(map(str, scales)))}</p>"
+        + (f"<p class='about'>Scale: {escape(' | '.join(map(str, scales)))}</p>" if request.maker == "study" else "")
         + "".join(
             f"<p class='about'>All {escape(f'settings of {method}' if method else 'settings')} have "
             f"{escape(assignments(values).replace(' ', ', '))}.</p>"

@@ -105,7 +105,7 @@ def load_showcase(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The arrays in a file of `save_showcase`, and what they are about."""
     arrays, metadata = load_arrays(path)
     if metadata.get("kind") != "sober.showcase":
-        raise RequestError(f"{path} is not a showcase saved by Sober: delete it to make it again")
+        raise RequestError(f"{path} is not a showcase saved by Sober: move it elsewhere")
     return arrays, json.loads(metadata["about"])
 
 

@@ -26,6 +26,7 @@ from sober.results.request import FORMAT, Cohort, Request, differences
 from sober.results.store import Store
 from sober.types import Run
 
+EARLIER = ("family.json", "fit.json", "tune.json", "study.json", "store.json")  # what older versions wrote
 HELD = {
     "train": "a training",
     "fit": "a fit",
@@ -45,7 +46,7 @@ class Folder:
     def begin(path: str | Path, request: Request) -> Folder:
         """The folder for a request: new, or the one that holds the same. Anything else is refused, and left as it is.
 
-        Runs that are asked for in addition join those that are there.
+        Runs that are asked for in addition join those that are there; models that are finished stay.
         """
         folder = usable_folder(path)
         file, before = folder / "request.json", None
@@ -53,7 +54,7 @@ class Folder:
             if file.exists():
                 before = _read(file)
                 _refuse_another(folder, before, request)
-                request = before.grown(request)
+                request = before.grown(request, {path.stem for path in (folder / "models").glob("*.safetensors")})
             if before is None or request.plain() != before.plain():
                 write_json(file, request.plain())
         Store.create(folder)
@@ -64,6 +65,11 @@ class Folder:
         """A folder that is there."""
         folder = Path(path)
         if not (folder / "request.json").exists():
+            if earlier := [name for name in EARLIER if (folder / name).exists()]:
+                raise RequestError(
+                    f"{folder} was made by an earlier version of Sober ({earlier[0]}): make a new folder, or load its "
+                    f"models one by one with sober.load"
+                )
             raise RequestError(
                 f"{folder} holds no results: make some with 'sober train WORLD --out {folder}', or fit, tune or study"
             )

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def write(made: Made, folder: Path) -> list[Path]:
+def write(made: Made, folder: str | Path) -> list[Path]:
     """NAME.md, NAME.tex and NAME.parquet, each with the caption."""
+    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{made.table.name}.{ending}" for ending in ("md", "tex", "parquet")]
     paths[0].write_text(markdown(made.frame, made.caption), encoding="utf-8")

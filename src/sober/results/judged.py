@@ -52,6 +52,9 @@ class Judged(NamedTuple):
         scores = np.full(len(question.runs), np.nan)
         return Judged(question, Judgement(scores, scores[None], ((),) * len(scores)), informative)
 
+    def said_something(self) -> bool:
+        return not bool(np.isnan(self.judgement.scores).all())
+
     def save(self, folder: Path, question: Question | None = None) -> None:
         """Where `question` is asked: it may name runs that were left out of the answer."""
         path = (question or self.question).path(folder)

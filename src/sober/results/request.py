@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
+from sober.criteria.criterion import PICTURES as JUDGED_BY
 from sober.results.settings import flat
 from sober.training.cohort import signature
 from sober.types import Run, Setting
@@ -15,7 +16,6 @@ from sober.words import text_of
 
 FORMAT = 2
 PICTURES = 20_000  # that models are scored by: metrics draw 10,000 to learn from and 5,000 to be tested on
-JUDGED_BY = 10_000  # pictures that criteria look at, as in the UDR paper
 
 Maker = Literal["train", "fit", "tune", "study"]
 
@@ -119,11 +119,11 @@ class Request:
             found.setdefault(cohort.world, []).extend(cohort.runs)
         return {label: tuple(runs) for label, runs in found.items()}
 
-    def grown(self, now: Request) -> Request:
-        """What is asked now, with runs that were asked for before in the cohorts that they had."""
+    def grown(self, now: Request, finished: Container[str]) -> Request:
+        """What is asked now, beside runs that are finished; those asked for before are in the cohorts that they had."""
         kept, known = [], set()
         for cohort in self.cohorts:
-            runs = [run for run in cohort.runs if run.identity in now.runs]
+            runs = [run for run in cohort.runs if run.identity in now.runs or run.identity in finished]
             known |= {run.identity for run in runs}
             kept += [Cohort.of(runs)] if runs else []
         new = [[run for run in cohort.runs if run.identity not in known] for cohort in now.cohorts]

@@ -59,9 +59,12 @@ class Checkpoints:
         path = self.path(runs)
         if not path.exists():
             return program.init(inputs, example), []
-        arrays, about = load_arrays(path)
+        try:
+            arrays, about = load_arrays(path)
+        except RequestError as error:
+            raise RequestError(f"{error}: move it elsewhere to train these models from the start") from error
         if about != _about(runs):
-            raise RequestError(f"{path} is a checkpoint of other runs: delete it to train these from the start")
+            raise RequestError(f"{path} is a checkpoint of other runs: move it elsewhere to train these from the start")
         carry = jax.device_put(tree_of(jax.eval_shape(program.init, inputs, example), arrays, "carry"))
         names = [name for name in arrays if name.startswith("log.") and name != "log.step"]
         log = [

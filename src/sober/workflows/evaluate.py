@@ -43,7 +43,7 @@ from sober.training.train import train
 from sober.types import Codes, Run, Score
 from sober.workflows.desk import Desk, Stages
 from sober.workflows.looking import Known, judged_by, known, looked_at
-from sober.workflows.rows import criterion_rows, metric_rows, training_key, training_rows
+from sober.workflows.rows import criterion_keys, criterion_rows, metric_rows, training_key, training_rows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -109,7 +109,7 @@ class Evaluation:
             trained = family.part(family.finished)
             if trained.runs and self._settled(family) and (self.measure.criteria or self.measure.show):
                 name = self._judgement(trained)
-                if not self._concluded(trained) and not self.desk.given_up(name):
+                if not self._concluded(trained, done) and not self.desk.given_up(name):
                     yield Task(name, functools.partial(self.conclude, trained), trained.runs)
 
     # A cohort: train, encode, score.
@@ -184,10 +184,9 @@ class Evaluation:
 
     def conclude(self, family: Family) -> None:
         """What criteria say of the models of a world, and what the report shows of some of them."""
-        name = self._judgement(family)
+        name, done = self._judgement(family), self.folder.store.done()
         for runs in self._groups(family):
-            questions = [self._question(family, runs, asked) for asked in self.measure.criteria]
-            if not all(question.path(self.folder.path).exists() for question in questions):
+            if not all(self._answered(question, done) for question in self._questions(family, runs)):
                 self._judge(name, family, runs)
         if self.measure.show and _has_polars():
             from sober.workflows.shown import show  # noqa: PLC0415 -- draws, and so needs more than training does
@@ -204,9 +203,10 @@ class Evaluation:
         informative = np.array([int(informative_latents(codes).sum()) for codes in evidence.codes], np.int64)
         for asked in self.measure.criteria:
             question = self._question(family, runs, asked)
-            if question.path(self.folder.path).exists():
-                continue
             criterion, started = find_criterion(asked.name), time.monotonic()
+            if (answer := self.judged(family, runs, asked)) is not None:  # the table may have lost its rows
+                self._write(criterion_rows(criterion, answer.question, answer.judgement, 0.0))
+                continue
             if len(evidence.runs) < (2 if criterion.compares else 1):
                 self._refuse_too_few(criterion, evidence, len(runs))
                 Judged.nothing(question._replace(runs=identities), informative).save(self.folder.path, question)
@@ -214,8 +214,9 @@ class Evaluation:
             judgement = criterion(
                 evidence, asked.settings, seed=self.measure.seed, shared=shared, progress=self._told(name, asked.name)
             )
-            self._write(criterion_rows(criterion, question, evidence.runs, judgement, time.monotonic() - started))
-            Judged(question._replace(runs=identities), judgement, informative).save(self.folder.path, question)
+            answer = Judged(question._replace(runs=identities), judgement, informative)
+            self._write(criterion_rows(criterion, answer.question, judgement, time.monotonic() - started))
+            answer.save(self.folder.path, question)
 
     def _refuse_too_few(self, criterion: Criterion, evidence: Evidence, asked: int) -> None:
         """An error where a person asked for it; in a study, and in a search, there is simply nothing to say."""
@@ -313,6 +314,18 @@ class Evaluation:
             groups.setdefault(run.seedless, []).append(run)
         return [tuple(runs) for runs in groups.values()]
 
+    def _questions(self, family: Family, runs: Sequence[Run]) -> list[Question]:
+        return [self._question(family, runs, asked) for asked in self.measure.criteria]
+
+    def _answered(self, question: Question, done: dict[Key, int]) -> bool:
+        """Whether a criterion has been asked, and the table says what it said."""
+        path = question.path(self.folder.path)
+        if not path.exists():
+            return False
+        if any(key in done for key in criterion_keys(question)):
+            return True
+        return not load_judged(path).said_something()
+
     def _question(self, family: Family, runs: Sequence[Run], asked: Asked) -> Question:
         settings = find_criterion(asked.name).configured(asked.settings)
         label, identities = family.label, tuple(run.identity for run in runs)
@@ -323,11 +336,9 @@ class Evaluation:
         """The name of the work on the models of a world."""
         return f"judge-{Cohort.of(family.runs).name}"
 
-    def _concluded(self, family: Family) -> bool:
-        questions = [
-            self._question(family, runs, asked) for runs in self._groups(family) for asked in self.measure.criteria
-        ]
-        judged = all(question.path(self.folder.path).exists() for question in questions)
+    def _concluded(self, family: Family, done: dict[Key, int]) -> bool:
+        questions = [question for runs in self._groups(family) for question in self._questions(family, runs)]
+        judged = all(self._answered(question, done) for question in questions)
         if not self.measure.show or not _has_polars():
             return judged
         from sober.workflows.shown import is_shown  # noqa: PLC0415

@@ -30,7 +30,7 @@ from jaxtyping import Float
 
 from sober.criteria import Ranking, find_criterion
 from sober.errors import RequestError, UnknownError, counted, listed
-from sober.files import replacing, write_json
+from sober.files import locked, replacing, write_json
 from sober.interop import onnx
 from sober.methods import find_method
 from sober.models.grid import grid
@@ -126,18 +126,21 @@ def fit(
     for name in criteria:
         find_criterion(name)
     path = usable_folder(tempfile.mkdtemp(prefix="sober-fit-") if out is None else out)
-    if (path / "request.json").exists():  # the runs are those that an earlier call planned
-        request = dataclasses.replace(Folder.open(path).request, maker="fit", asked=asked, command=command)
-    else:
-        runs, note = plan(opened, methods, minutes, began, seeds, options, values)
-        if note and watcher is not None:
-            watcher.note(note)
-        request = _request(runs, opened, asked, criteria, seed, command)
-    folder = Folder.begin(path, request)
-    evaluation = Evaluation(folder, folder.request.measure, watcher=watcher)
-    evaluation.all()
-    ranking = ranked(evaluation, folder.family())
-    _write(folder, ranking, seed)
+    with locked(path):  # two processes would plan, each for its own speed
+        request = _request(path, asked, command) or _planned(
+            plan(opened, methods, minutes, began, seeds, options, values),
+            opened,
+            asked,
+            criteria,
+            seed,
+            command,
+            watcher,
+        )
+        folder = Folder.begin(path, request)
+        evaluation = Evaluation(folder, folder.request.measure, watcher=watcher)
+        evaluation.all()
+        ranking = ranked(evaluation, folder.family())
+        _write(folder, ranking, seed)
     return Fit(Results(folder), ranking, load(folder.path / "model.safetensors"))
 
 
@@ -154,10 +157,17 @@ def pictures(images: Any) -> World:
     return from_array(images)
 
 
-def _request(
+def _request(path: Path, asked: Mapping[str, Any], command: str) -> Request | None:
+    """The request of an earlier call, with the runs that it planned; None in a new folder."""
+    if not (path / "request.json").exists():
+        return None
+    return dataclasses.replace(Folder.open(path).request, maker="fit", asked=asked, command=command)
+
+
+def _planned(
     runs: Sequence[Run], opened: World, asked: Mapping[str, Any], criteria: Sequence[str], seed: int, command: str
 ) -> Request:
-    """The runs that were planned, and how they will be judged: as suits so short a training."""
+    """A new request: the runs that were planned, and how they will be judged, as suits so short a training."""
     judged = tuple(Asked(name, find_criterion(name).suited(runs[0].steps)) for name in criteria)
     return Request(
         "fit",

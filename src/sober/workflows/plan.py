@@ -123,7 +123,7 @@ def plan(study: Study, together: int = TOGETHER, *, fetch: bool = False, command
             cohorts += cohorts_of(new, together)
     request = Request(
         "study",
-        {"study": study.name},
+        {"study": study.name, "scale": study.scale},
         worlds,
         tuple(cohorts),
         study.measure,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from sober.criteria import Criterion
@@ -63,14 +61,15 @@ def metric_rows(run: Run, scores: Scores, measure: Measure, pictures: int) -> li
     return rows
 
 
-def criterion_rows(
-    criterion: Criterion, question: Question, runs: Sequence[Run], judgement: Judgement, seconds: float
-) -> list[Score]:
-    """What a criterion said of models, in nine of ten draws of pictures and partners."""
+def criterion_rows(criterion: Criterion, question: Question, judgement: Judgement, seconds: float) -> list[Score]:
+    """What a criterion said of models, and between what it lay in nine of ten draws of pictures and partners."""
+    if np.isnan(judgement.scores).all():  # there were too few models
+        return []
     low, high = np.quantile(judgement.replicates, (0.05, 0.95), axis=0)
+    models = len(question.runs)
     return [
         Score(
-            run.identity,
+            run,
             criterion.name,
             float(judgement.scores[m]),
             "criterion",
@@ -79,10 +78,19 @@ def criterion_rows(
             criterion.better,
             pictures=question.pictures,
             draw=question.seed,
-            models=len(runs),
+            models=models,
             flags=judgement.flags[m],
             interval=(float(low[m]), float(high[m])),
-            seconds=seconds / len(runs),
+            seconds=seconds / models,
         )
-        for m, run in enumerate(runs)
+        for m, run in enumerate(question.runs)
+    ]
+
+
+def criterion_keys(question: Question) -> list[Key]:
+    """The keys of the rows that say what a criterion said."""
+    settings, pictures, draw = question.settings, question.pictures, question.seed
+    return [
+        key_of(Score(run, question.criterion, 0.0, preset=PRESET, settings=settings, pictures=pictures, draw=draw))
+        for run in question.runs
     ]

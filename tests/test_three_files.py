@@ -1,0 +1,566 @@
+"""Three files: what a registry knows, the command line, the plan, the table and the report know, and nothing else has
+to be told. A study's file adds one of each kind; and no other file of Sober asks for one of them by name.
+"""
+
+from __future__ import annotations
+
+import ast
+import collections
+import contextlib
+import importlib
+import io
+import json
+import pkgutil
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+import pytest
+
+import sober
+from sober.criteria import CRITERIA
+from sober.methods import METHODS
+from sober.metrics import METRICS
+from sober.nets import NETS
+from sober.results.runs import as_runs
+from sober.workflows import study as studies
+from sober.workflows.plan import plan
+from sober.workflows.study import find_study, shipped
+from sober.worlds import WORLDS
+from sober.worlds.views import VIEWS
+from test_cli import run as command
+
+pytestmark = pytest.mark.usefixtures("quick_compiler")
+
+REGISTRIES: tuple[dict[str, Any], ...] = (METRICS, CRITERIA, METHODS, NETS, WORLDS, VIEWS)
+
+# A study, and one of each kind that it brings along. Of `lopsided` and `restless` the lowest value is the best.
+OWN = '''
+"""Is a heavy VAE lopsided?"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sober import Adam, Factor, Product, Study, Training
+from sober.criteria import CRITERIA, Cost, Criterion, Judgement
+from sober.methods import METHODS, Hyper, Method
+from sober.methods.method import elbo_terms, init_autoencoder, update_by
+from sober.metrics import METRICS, Meaning, Measured, Metric
+from sober.nets import NETS, Nets
+from sober.nets.dense import DenseDecoder, DenseEncoder
+from sober.nets.nets import Cost as NetsCost
+from sober.worlds import WORLDS, Grid
+from sober.worlds.views import VIEWS, View
+
+
+def measure(codes, shared, *, seed):
+    variance = np.asarray(codes.mean, float).var(axis=0)
+    return Measured({"lopsided": float(variance.max() / max(variance.sum(), 1e-12))})
+
+
+METRICS["lopsided"] = Metric(
+    name="lopsided",
+    summary="how much of the variance lies in one latent?",
+    reference="Wry (2026) On Lopsided Codes",
+    scores={"lopsided": Meaning("share of the largest variance", better="lower", headline=True)},
+    measure=measure,
+    settings={},
+    seconds=METRIC_SECONDS,
+)
+
+
+def judge(evidence, *, seed, progress, shared):
+    scores = np.array([float(np.mean(np.asarray(codes.mean, float) ** 2)) for codes in evidence.codes])
+    return Judgement(scores, np.stack([scores, scores]), ((),) * len(scores))
+
+
+CRITERIA["restless"] = Criterion(
+    name="restless",
+    summary="are codes far from the middle?",
+    sees="It sees how far codes are from zero.",
+    blind="It cannot see why.",
+    reference="Fidget (2026) Codes That Cannot Sit Still",
+    judge=judge,
+    better="lower",
+    headline=True,
+    cost=lambda settings, models: Cost(seconds=CRITERION_SECONDS * models),
+)
+
+
+def loss(model, images, key, hyper, setup):
+    terms, _ = elbo_terms(model, images, key, setup.dtype)
+    return terms["reconstruction"] + hyper["weight"] * terms["kl"], terms
+
+
+METHODS["heavy_vae"] = Method(
+    name="heavy_vae",
+    summary="the KL term weighs something",
+    reference="Anvil (2026) Heavy Autoencoders",
+    hyper=(Hyper("weight", 4.0, "of the KL term", low=0.0),),
+    init=init_autoencoder,
+    update=update_by(loss),
+    cost=METHOD_COST,
+)
+
+NETS["pocket"] = Nets(
+    name="pocket",
+    summary="eight units each way",
+    reference="Pocket (2026) Nets That Fit",
+    encoder=functools.partial(DenseEncoder, widths=(8,)),
+    decoder=functools.partial(DenseDecoder, widths=(8,), activation=jax.nn.relu),
+    judge=functools.partial(DenseEncoder, widths=(8,)),
+    cost=NetsCost(cpu=NETS_COST, gpu=NETS_COST),
+    least=1,
+)
+
+
+class Dots(Grid):
+    name = "dots"
+    summary = "two rows, each with a dot: 2 factors, 64 pictures of 8 x 8"
+    reference = "Speck (2026) Two Dots"
+    factors = (Factor("upper", 8), Factor("lower", 8))
+    image_shape = (8, 8, 1)
+
+    def make_data(self):
+        return ()
+
+    def pixels(self, data, index, key):
+        upper, lower = (place[:, None, None] for place in jnp.unravel_index(index, self._sizes))
+        row, column = jnp.arange(8)[:, None], jnp.arange(8)
+        shown = ((row < 4) & (column == upper)) | ((row >= 6) & (column == lower))
+        return shown.astype(float)[..., None]
+
+
+WORLDS["dots"] = Dots
+
+
+class Every(View):
+    """Every n-th picture."""
+
+    def __init__(self, base, text):
+        super().__init__(base, f"every {text}", np.arange(0, base.size, int(text)))
+
+
+VIEWS["every"] = Every
+
+study = Study(
+    name="mine",
+    title="Is a heavy VAE lopsided?",
+    paper="none",
+    products=[
+        Product(
+            worlds=["dots | every 2"],
+            methods={"heavy_vae": {"weight": [0.1, 3.0, 40.0]}},
+            seeds=2,
+            training=Training(nets="pocket", steps=20, latents=3, batch=16, optimiser=Adam(1e-3)),
+        )
+    ],
+    metrics=["modularity", "lopsided"],
+    criteria={"restless": {}},
+)
+'''
+COSTS = {"METRIC_SECONDS": 0.0, "CRITERION_SECONDS": 0.0, "METHOD_COST": 1.0, "NETS_COST": 1.0}
+
+
+def write(path: Path, **changes: float) -> Path:
+    """The study's file, with what things of its own say that they cost."""
+    text = OWN
+    for name, value in (COSTS | changes).items():
+        text = text.replace(name, repr(value))
+    path.write_text(text)
+    return path
+
+
+@contextlib.contextmanager
+def registries_restored() -> Iterator[None]:
+    """What study files add to the registries is gone afterwards."""
+    before = [dict(registry) for registry in REGISTRIES]
+    yield
+    for registry, entries in zip(REGISTRIES, before, strict=True):
+        registry.clear()
+        registry.update(entries)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def restored() -> Iterator[None]:
+    """All of Sober is imported before a study's file is run: whoever copies a registry then copies too little."""
+    for module in pkgutil.walk_packages(sober.__path__, "sober."):
+        if "__main__" not in module.name:
+            importlib.import_module(module.name)
+    with registries_restored():
+        yield
+
+
+def said(*arguments: object) -> str:
+    """What a command line prints, without line breaks."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sober.cli.console.console._width", 200)  # no name is cut
+        assert command(*arguments) == 0
+    return out.getvalue()
+
+
+class Done(NamedTuple):
+    """The study, run: its file, its folder, and what the command printed."""
+
+    file: Path
+    folder: Path
+    said: str
+
+    def table(self) -> pl.DataFrame:
+        return sober.open(self.folder).table()
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
+    folder = tmp_path_factory.mktemp("own")
+    file = write(folder / "mine.py")
+    return Done(file, folder / "out", said("study", "run", file, "--out", folder / "out"))
+
+
+def test_a_study_file_adds_one_of_each_kind_and_is_taken_back(tmp_path: Path) -> None:
+    before = [list(registry) for registry in REGISTRIES]
+    with registries_restored():
+        find_study(write(tmp_path / "mine.py"))
+        added = [[name for name in now if name not in was] for now, was in zip(REGISTRIES, before, strict=True)]
+    assert added == [["lopsided"], ["restless"], ["heavy_vae"], ["pocket"], ["dots"], ["every"]]
+    assert [list(registry) for registry in REGISTRIES] == before
+
+
+# The command line.
+
+
+@pytest.mark.parametrize(
+    ("listing", "shows"),
+    [
+        ("metrics", ["lopsided", "0 to 1, lower is better", "On Lopsided Codes"]),
+        ("criteria", ["restless", "lower is better", "Codes That Cannot Sit Still"]),
+        ("methods", ["heavy_vae", "weight", "from 0", "Heavy Autoencoders", "pocket", "Nets That Fit"]),
+        ("worlds", ["dots", "64", "8×8×1", "upper 8, lower 8"]),
+    ],
+)
+def test_commands_list_what_a_study_file_adds(done: Done, listing: str, shows: list[str]) -> None:
+    text = said(listing)
+    assert [part for part in shows if part not in text] == []
+
+
+def test_commands_take_what_a_study_file_adds(done: Done, tmp_path: Path) -> None:
+    assert "wrote" in said("worlds", "--show", "dots | every 3", "--out", tmp_path / "dots.png")
+    np.savez(tmp_path / "codes.npz", codes=np.array([[3.0, 0], [-3, 0], [0, 1], [0, -1]]), factors=[[0], [0], [1], [1]])
+    scores = json.loads(said("score", tmp_path / "codes.npz", "--metrics", "lopsided", "--json"))
+    assert scores == {"lopsided": pytest.approx(0.9)}
+    assert "lopsided" in json.loads(said("score", tmp_path / "codes.npz", "--json")), "it is in the default battery"
+    ranking = said("select", done.folder, "--criterion", "restless")
+    assert "restless" in ranking
+    lowest = done.table().filter(metric="restless").sort("value")["run"][0]
+    assert sober.open(done.folder).select("restless").best.run.identity == lowest
+
+
+def test_a_study_that_ships_is_listed_and_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file in the folder of studies is all that it takes."""
+    (tmp_path / "studies").mkdir()
+    write(tmp_path / "studies" / "mine.py")
+    monkeypatch.setattr(studies, "__file__", str(tmp_path / "src" / "sober" / "workflows" / "study.py"))
+    text = said("study", "list")
+    assert "mine  Is a heavy VAE lopsided? (6 runs)" in text
+    assert "mine: 6 runs in 1 cohort" in said("study", "plan", "mine")
+
+
+# The plan.
+
+
+def test_the_plan_counts_what_a_study_file_adds(tmp_path: Path) -> None:
+    text = said("study", "plan", write(tmp_path / "mine.py"))
+    assert "mine: 6 runs in 1 cohort" in text
+    assert [line.split() for line in text.splitlines() if "dots" in line] == [["dots", "|", "every", "2", "6", "6"]]
+    assert "heavy_vae" in text
+    runs = plan(find_study(tmp_path / "mine.py")[0]).runs.values()
+    assert {(run.world, run.method, run.nets) for run in runs} == {("dots | every 2", "heavy_vae", "pocket")}
+
+
+@pytest.mark.parametrize(
+    ("cost", "seconds"),
+    [
+        ("METRIC_SECONDS", 6 * 1_000.0),  # for each run
+        ("CRITERION_SECONDS", 6 * 1_000.0),
+        ("METHOD_COST", 999 * 6 * 20 * 8 * 8 / 64**2 / 13),  # steps of the nets `conv` on two cores
+        ("NETS_COST", 999 * 6 * 20 * 8 * 8 / 64**2 / 13),
+    ],
+)
+def test_the_plan_knows_what_each_says_that_it_costs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cost: str, seconds: float
+) -> None:
+    monkeypatch.setattr("sober.workflows.plan.RATES", {"cpu": 13.0, "gpu": 13.0})
+    cheap, dear = (
+        plan(find_study(write(tmp_path / "mine.py", **changes))[0]).estimate().seconds
+        for changes in ({}, {cost: 1_000.0})
+    )
+    assert dear - cheap == pytest.approx(seconds)
+
+
+def test_what_is_registered_again_takes_the_place_of_what_was(tmp_path: Path) -> None:
+    """As where a person edits a study's file and runs it again, in a notebook say."""
+    with registries_restored():
+        file = write(tmp_path / "mine.py")
+        bytes_before = plan(find_study(file)[0]).estimate().bytes
+        assert sober.world("dots").factors[0].name == "upper"
+        file.write_text(file.read_text().replace("widths=(8,)", "widths=(4000,)").replace('"upper"', '"higher"'))
+        study, _ = find_study(file)
+        assert sober.world("dots").factors[0].name == "higher"
+        assert plan(study).estimate().bytes > 10 * bytes_before
+
+
+# The table.
+
+
+def test_the_table_has_what_a_study_file_adds(done: Done) -> None:
+    table = done.table()
+    assert set(table["method"]) == {"heavy_vae"}
+    assert set(table["nets"]) == {"pocket"}
+    assert set(table["world"]) == {"dots | every 2"}
+    rows = table.filter(pl.col("metric").is_in(["lopsided", "restless"]))
+    about = ("metric", "kind", "better", "supervised", "pictures")
+    assert dict(collections.Counter(rows.select(about).iter_rows())) == {
+        ("lopsided", "metric", "lower", True, 32): 6,
+        ("restless", "criterion", "lower", False, 32): 6,
+    }
+    assert rows["value"].is_finite().all()
+
+
+def test_numbers_that_a_study_file_adds_are_turned_the_right_way(done: Done) -> None:
+    """Registries that were copied when Sober was imported would not know which way is better."""
+    runs = as_runs(done.table())
+    assert {name: runs.numbers[name].sign for name in ("lopsided", "restless", "modularity")} == {
+        "lopsided": -1,
+        "restless": -1,
+        "modularity": 1,
+    }
+    assert runs.leading() == "lopsided", "it says of itself that it speaks for others"
+    assert runs.leading_criteria() == ["restless"]
+
+
+def medians(done: Done, metric: str) -> dict[float, float]:
+    """Of a number by weight, the best first where lower is better."""
+    found = done.table().filter(metric=metric).group_by("hyper_weight").agg(pl.col("value").median()).sort("value")
+    assert found["value"].n_unique() == 3, "weights differ in it, so an order can be wrong"
+    return dict(found.iter_rows())
+
+
+@pytest.mark.parametrize("metric", ["lopsided", "restless"])
+def test_the_best_setting_of_the_leaderboard_has_the_lowest_value(done: Done, metric: str, tmp_path: Path) -> None:
+    text = said("tables", done.folder, "--names", "leaderboard", "--resamples", 20, "--out", tmp_path)
+    assert metric in text
+    board = pl.read_parquet(tmp_path / "leaderboard.parquet").filter(metric=metric)
+    assert board["value"].to_list() == pytest.approx(list(medians(done, metric).values()))
+    chances = board["best"].to_list()
+    assert chances[0] == max(chances)
+    assert chances[0] > chances[-1]
+
+
+def test_what_a_study_prints_at_its_end_begins_with_the_best_by_the_leading_criterion(done: Done) -> None:
+    board = done.said.partition("medians over seeds")[2]
+    assert "restless" in board
+    assert "lopsided" in board
+    shown = [line for line in board.splitlines() if "dots | every 2" in line and "weight=" in line][:3]
+    weights = [float(line.partition("weight=")[2].split()[0]) for line in shown]
+    assert weights == list(medians(done, "restless"))
+
+
+# The report.
+
+
+@pytest.fixture(scope="module")
+def page(done: Done) -> str:
+    return unescape((done.folder / "report.html").read_text(encoding="utf-8"))
+
+
+def test_the_report_says_what_a_study_file_adds(page: str) -> None:
+    assert "has the lowest median lopsided" in page
+    sections = ("findings", "leaderboard", "measured", "cite", "reproduce")
+    parts = {name: page.partition(f'id="{name}"')[2].partition("</section>")[0] for name in sections}
+    assert all(parts.values())
+    for name in ("lopsided", "restless", "dots | every 2", "weight"):
+        assert name in parts["leaderboard"], name
+    for words in ("share of the largest variance (0 to 1, lower is better)", "It sees how far codes are from zero."):
+        assert words in parts["measured"], words
+    for name in ("--method heavy_vae", "--nets pocket", "'dots | every 2'"):
+        assert name in parts["reproduce"], name
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "Wry (2026) On Lopsided Codes",
+        "Fidget (2026) Codes That Cannot Sit Still",
+        "Anvil (2026) Heavy Autoencoders",
+        "Pocket (2026) Nets That Fit",
+        "Speck (2026) Two Dots",
+    ],
+)
+def test_the_report_cites_what_a_study_file_adds(page: str, reference: str) -> None:
+    assert reference in page
+
+
+def test_the_report_puts_the_lowest_first(page: str, done: Done) -> None:
+    board = page.partition('id="leaderboard"')[2].partition("<details>")[0]
+    places = {weight: board.find(f"weight={weight:g}<") for weight in medians(done, "lopsided")}
+    assert min(places.values()) > 0, places
+    assert sorted(places, key=lambda weight: places[weight]) == list(places)
+
+
+# Nobody asks for one of them by name, or keeps a list of his own.
+
+SOURCE = Path(sober.__file__).parent
+HOMES = ("metrics", "criteria", "methods", "nets", "worlds")  # where names belong
+LIVE = {"METRICS", "CRITERIA", "METHODS", "NETS", "WORLDS", "VIEWS"}
+
+DEFAULT = "what is done where nobody says what to do"
+ARRAY = "an array or a column of that name, about pictures or latents"
+TERM = "a term of training"
+OPERATION = "an operation of a graph"
+RANKS = "how ties are ranked"
+FIELD = "a field of a chart"
+
+# Where a word may stand that is also a name in a registry, and why.
+ALLOWED: dict[str, dict[str, str]] = {
+    "__init__.py": {"udr": "the public function on arrays"},
+    "cli/demo.py": {"demo": "the command that runs this study"},
+    "cli/main.py": {"demo": "the command that runs this study"},
+    "cli/score.py": {"pictures": ARRAY},
+    "cli/select.py": {"udr": DEFAULT},
+    "cli/train.py": {"beta_vae": DEFAULT, "reconstruction": TERM, "kl": TERM},
+    "cli/tune.py": {"beta_vae": DEFAULT, "udr": DEFAULT},
+    "cli/worlds.py": {"pictures": ARRAY},
+    "interop/graph.py": {"pictures": "the input of a graph"},
+    "interop/onnx.py": {"linear": OPERATION, "conv": OPERATION},
+    "interop/torch.py": {"linear": OPERATION, "conv": OPERATION},
+    "report/cards.py": {"pictures": ARRAY, "kl": ARRAY},
+    "report/explorer.py": {"kl": ARRAY},
+    "report/figures.py": {"part": FIELD, "dense": RANKS},
+    "report/report.py": {"pictures": ARRAY, "kl": ARRAY},
+    "report/showcase.py": {"pictures": ARRAY, "kl": ARRAY},
+    "results/rows.py": {"pictures": ARRAY},
+    "results/runs.py": {"pictures": ARRAY},
+    "results/stats.py": {"dense": RANKS},
+    "types.py": {"conv": DEFAULT},
+    "workflows/fit.py": {
+        **dict.fromkeys(("dava", "beta_tcvae", "beta_vae", "udr", "pipe"), DEFAULT),
+        "small": "nets for those who have little time",
+        "pictures": "the world that a folder of pictures is; and a column",
+        "kl": ARRAY,
+    },
+    "workflows/opened.py": {"udr": DEFAULT},
+    "workflows/select.py": {"udr": DEFAULT},
+    "workflows/tune.py": {"udr": DEFAULT},
+}
+
+
+def registered() -> set[str]:
+    """Every name that somebody might be asked for by."""
+    scores = {score for metric in METRICS.values() for score in metric.scores}
+    return scores.union(shipped(), *REGISTRIES)
+
+
+NAMES = registered()  # before a study's file adds its own
+
+
+def asked_for(source: str, names: set[str]) -> dict[str, int]:
+    """Names that stand in a program as text, also before a colon as in a world with options, each with a line."""
+    found: dict[str, int] = {}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            name, _, options = node.value.partition(":")
+            if name in names and ("=" in options or name == node.value):
+                found.setdefault(name, node.lineno)
+    return found
+
+
+def elsewhere() -> Iterator[tuple[str, str]]:
+    """Every file of Sober but those in the registries' own folders, and its source."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        place = path.relative_to(SOURCE)
+        if place.parts[0] not in (*HOMES, "studies"):
+            yield place.as_posix(), path.read_text(encoding="utf-8")
+
+
+def test_nobody_asks_for_a_registered_thing_by_its_name() -> None:
+    assert {"mig", "dci_completeness", "mi/mig", "elbo", "vae", "resnet", "rooms", "without", "sober_look"} <= NAMES
+    found = {file: asked_for(source, NAMES) for file, source in elsewhere()}
+    assert len(found) > 50
+    offences = [
+        f"src/sober/{file}:{line} asks for {name!r}: let the registry's entry say what is special about it"
+        for file, asked in found.items()
+        for name, line in asked.items()
+        if name not in ALLOWED.get(file, {})
+    ]
+    assert not offences, "\n" + "\n".join(offences)
+    needless = [
+        f"{file}: {name}" for file, allowed in ALLOWED.items() for name in allowed if name not in found.get(file, {})
+    ]
+    assert not needless, f"ALLOWED names what is not there: {needless}"
+
+
+@pytest.mark.parametrize(
+    ("source", "asked"),
+    [
+        ("if name == 'udr':\n    pass", {"udr": 1}),
+        ("\nSHOWN = {'mi': 'mutual information'}", {"mi": 2}),
+        ("world(f'pictures:folder={path}')", {"pictures": 1}),
+        ("metrics = ['mi/mig', 'sap']", {"mi/mig": 1, "sap": 1}),
+        ("text = 'such as udr or elbo'", {}),
+        ("text = 'heads: a world'", {}),
+        ("udr = 3", {}),
+    ],
+)
+def test_a_name_that_is_asked_for_is_found(source: str, asked: dict[str, int]) -> None:
+    assert asked_for(source, NAMES) == asked
+
+
+def copied(source: str) -> list[tuple[str, int]]:
+    """Registries that a module reads while it is imported, and where: what is added later it does not see."""
+    tree = ast.parse(source)
+    imported = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(tuple(f"sober.{home}" for home in HOMES))
+        for alias in node.names
+        if alias.name in LIVE
+    }
+    return [(node.id, node.lineno) for node in at_import(tree) if isinstance(node, ast.Name) and node.id in imported]
+
+
+def at_import(node: ast.AST) -> Iterator[ast.AST]:
+    """All of a module but the bodies of its functions, which run later, and annotations, which do not."""
+    skipped = {"annotation", "returns"}
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        skipped.add("body")
+    for name, value in ast.iter_fields(node):
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST) and name not in skipped:
+                yield child
+                yield from at_import(child)
+
+
+def test_nobody_copies_a_registry_when_imported() -> None:
+    found = {file: copied(source) for file, source in elsewhere()}
+    assert not [f"src/sober/{file}:{line} reads {name}" for file, reads in found.items() for name, line in reads]
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("from sober.metrics import METRICS\nKNOWN = {name: 1 for name in METRICS}", [("METRICS", 2)]),
+        ("from sober.worlds import WORLDS\ndef f(names=tuple(WORLDS)): pass", [("WORLDS", 2)]),
+        ("from sober.nets import NETS\nclass A:\n    nets = dict(NETS)", [("NETS", 3)]),
+        ("from sober.metrics import METRICS\ndef f(): return list(METRICS)\ng = lambda: METRICS", []),
+        ("from sober.workflows.fit import METHODS\ndef f(methods=METHODS): pass", []),  # names of its own
+    ],
+)
+def test_a_registry_that_is_copied_is_found(source: str, found: list[tuple[str, int]]) -> None:
+    assert copied(source) == found
