@@ -433,9 +433,8 @@ ALLOWED: dict[str, dict[str, str]] = {
     "cli/demo.py": {"demo": "the command that runs this study"},
     "cli/main.py": {"demo": "the command that runs this study"},
     "cli/score.py": {"pictures": ARRAY},
-    "cli/select.py": {"udr": DEFAULT},
     "cli/train.py": {"beta_vae": DEFAULT, "reconstruction": TERM, "kl": TERM},
-    "cli/tune.py": {"beta_vae": DEFAULT, "udr": DEFAULT},
+    "cli/tune.py": {"beta_vae": DEFAULT},
     "cli/worlds.py": {"pictures": ARRAY},
     "interop/graph.py": {"pictures": "the input of a graph"},
     "interop/onnx.py": {"linear": OPERATION, "conv": OPERATION},
@@ -455,9 +454,6 @@ ALLOWED: dict[str, dict[str, str]] = {
         "pictures": "the world that a folder of pictures is; and a column",
         "kl": ARRAY,
     },
-    "workflows/opened.py": {"udr": DEFAULT},
-    "workflows/select.py": {"udr": DEFAULT},
-    "workflows/tune.py": {"udr": DEFAULT},
 }
 
 

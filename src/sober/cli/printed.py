@@ -50,7 +50,9 @@ def board_table(runs: Runs, most: int = 12) -> Group:
     for world, setting in dict.fromkeys(zip(sound.about["world"], sound.about["setting"], strict=True)):
         at = ((sound.about["world"] == world) & (sound.about["setting"] == setting)).to_numpy()
         rows.append((world, setting, int(at.sum()), np.ma.median(sound.columns(shown)[at], axis=0)))
-    rows.sort(key=lambda row: -float(np.ma.filled(row[3][:1], -np.inf)[0]) if shown else 0.0)
+    if shown:
+        sign = runs.numbers[shown[0]].sign or 1
+        rows.sort(key=lambda row: float(np.ma.filled(-sign * row[3][:1], np.inf)[0]))
     table = Table(box=None, header_style="dim")
     table.add_column("world", style="dim")
     table.add_column("setting", style="cyan", no_wrap=True)

@@ -11,6 +11,7 @@ from sober.cli.options import Folder, Json, Set
 from sober.cli.score import json_text
 from sober.criteria import Ranking
 from sober.criteria.criterion import UNFIT
+from sober.criteria.registry import USUAL
 from sober.results.request import JUDGED_BY
 from sober.types import Run
 from sober.words import parse_settings
@@ -22,7 +23,7 @@ def select(
     folder: Folder,
     /,
     *,
-    criterion: str = "udr",
+    criterion: str = USUAL,
     set_: Set = None,
     pictures: int = JUDGED_BY,
     seed: int = 0,

@@ -10,6 +10,7 @@ from sober.cli.console import bar, console
 from sober.cli.main import command_line
 from sober.cli.options import Out, Set, given, training_options
 from sober.cli.printed import rows_table
+from sober.criteria.registry import USUAL
 from sober.types import Training
 from sober.words import parse_settings
 from sober.workflows.fit import pictures
@@ -34,7 +35,7 @@ def tune(
     trials: int = 24,
     together: int = TOGETHER,
     seeds: int = SEEDS,
-    criterion: str = "udr",
+    criterion: str = USUAL,
     set_: Set = None,
     informative: int = 1,
     training: Annotated[Options, Parameter(name="*")] = Options(),  # noqa: B008 (frozen)

@@ -21,6 +21,9 @@ CRITERIA: dict[str, Criterion] = {
 }
 
 
+USUAL = "udr"  # what to choose by where nothing is said
+
+
 def find_criterion(name: str) -> Criterion:
     """The criterion of that name."""
     if name not in CRITERIA:

@@ -102,6 +102,7 @@ class Metric:
     presets: Mapping[str, Mapping[str, Setting]] = dataclasses.field(default_factory=dict)  # what others change
     quick: Mapping[str, Setting] = dataclasses.field(default_factory=dict)  # changes that make it fast, for tests
     group: str = ""  # a name that asks for several metrics at once
+    matrix: str = ""  # what the part `matrix` (D, K) holds, where it has one to draw
     seconds: float = 1.0  # of one call on two cores, for 20,000 rows of 10 latents and 5 factors; a guess if not given
     sampled: bool = True  # whether rows are drawn, so that another seed gives another number
     exact: bool = False  # whether the seed has no say where there are no more rows than it draws

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import collections
+import functools
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import threadpoolctl
 
 from sober.errors import RequestError, UnknownError, listed
-from sober.machine import cores
+from sober.machine import in_order
 from sober.metrics.inputs import as_codes
 from sober.metrics.metric import Measured, Metric, varying
 from sober.metrics.registry import METRICS, metric_groups
@@ -91,16 +90,9 @@ def score_many(models: Iterable[Codes], *, workers: int | None = None, **setting
     No more models are taken from `models` than are being worked on, so they may come from disk one by one. `settings`
     are those of `score`.
     """
-    workers = workers or cores()
-    waiting: collections.deque[Future[Scores]] = collections.deque()
     # Each worker does its own linear algebra alone: workers that wait for each other's cores are slower than one.
-    with threadpoolctl.threadpool_limits(1), ThreadPoolExecutor(workers) as pool:
-        for codes in models:
-            waiting.append(pool.submit(score, codes, **settings))
-            if len(waiting) >= workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+    with threadpoolctl.threadpool_limits(1):
+        yield from in_order(functools.partial(score, **settings), models, workers)
 
 
 def _add(out: Scores, name: str, values: list[float], found: list[Measured], repeats: int) -> None:

@@ -138,6 +138,7 @@ mi = Metric(
     ),
     measure=measure_mi,
     settings={"samples": TRAIN, "bins": BINS},
+    matrix="mutual information, in nats",
     group="unified",
     seconds=0.01,
     exact=True,
@@ -161,6 +162,7 @@ gbt = Metric(
     ),
     measure=measure_gbt,
     settings={"train": TRAIN, "test": TEST, "trees": "boosted"},
+    matrix="importance in boosted trees",
     group="unified",
     seconds=3.0,
 )
@@ -186,6 +188,7 @@ svm = Metric(
     ),
     measure=measure_svm,
     settings={"train": TRAIN, "test": TEST, "strength": 0.01},
+    matrix="predictability, linear SVM",
     group="unified",
     seconds=0.09,
 )

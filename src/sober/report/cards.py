@@ -18,14 +18,9 @@ from jaxtyping import Bool, Float
 from sober.criteria.udr import INFORMATIVE
 from sober.errors import RequestError, counted
 from sober.metrics.aggregate import merges
+from sober.metrics.registry import METRICS
 from sober.report.explorer import HtmlPart, file
 from sober.report.showcase import SPAN, STEPS, Pictures, load_showcase, shown_path
-
-MATRICES = {
-    "mi": "mutual information, in nats",
-    "gbt": "importance in boosted trees",
-    "svm": "predictability, linear SVM",
-}
 
 # Of a card. Pictures come as they are where there is room; else in fewer colours, and at last smaller.
 BYTES = 400_000
@@ -151,7 +146,7 @@ def _relations(
         f"<figure><figcaption>{said}</figcaption>"
         f"{_matrix(said, arrays[f'{name}.matrix'], names, carries)}"
         f"{_groups(arrays, name, names)}</figure>"
-        for name, said in MATRICES.items()
+        for name, said in _drawn(arrays).items()
     )
     note = (
         "Below each matrix, edges between factors and latents are deleted up to a threshold: how many independent "
@@ -163,6 +158,11 @@ def _relations(
     )
 
 
+def _drawn(arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
+    """The matrices that were kept, and what each holds: in the order of the registry."""
+    return {name: metric.matrix for name, metric in METRICS.items() if f"{name}.matrix" in arrays}
+
+
 def _response_plots(
     arrays: Mapping[str, np.ndarray], factors: Sequence[Mapping[str, Any]], carries: Bool[np.ndarray, " D"]
 ) -> str:
@@ -170,8 +170,9 @@ def _response_plots(
     latents = np.flatnonzero(carries)
     responses = [arrays[f"response.{k}"][:, :, latents] for k in range(len(factors))]
     reach = max(SPAN, *(float(np.abs(each).max()) for each in responses))
+    known_of = arrays[f"{next(iter(_drawn(arrays)))}.matrix"][latents].T  # (K, d): how much each latent knows
     rows = []
-    for factor, response, known in zip(factors, responses, arrays["mi.matrix"][latents].T, strict=True):
+    for factor, response, known in zip(factors, responses, known_of, strict=True):
         plots = "".join(
             _plot(response[:, :, i], reach, f"latent {d}", factor, most=known[i] > 0 and i == np.argmax(known))
             for i, d in enumerate(latents)

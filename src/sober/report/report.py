@@ -54,7 +54,7 @@ def report(folder: Path | str, out: Path | None = None, figures: Path | None = N
     title = request.title or request.name or opened.summary()
     sections = [
         *_sections(runs, frame, made, drawings, models, explorer),
-        Section("cite", "How to cite what was used", sources.citations(runs)),
+        Section("cite", "How to cite what was used", sources.citations(runs, frame)),
         Section("reproduce", "How to reproduce it", sources.reproduction(path, request, frame, made, lacking)),
     ]
     text = page.page(

@@ -19,6 +19,7 @@ from sober.errors import RequestError, brief
 from sober.files import load_arrays, save_arrays
 from sober.metrics.discrete import discretised
 from sober.metrics.metric import varying
+from sober.metrics.registry import METRICS
 from sober.metrics.score import as_codes, score
 from sober.models.encode import Index
 from sober.models.model import Model, latent_kl
@@ -124,8 +125,9 @@ def _traversals(start: Float[np.ndarray, " D"]) -> Float[np.ndarray, "D 11 D"]:
 def _matrices(codes: Codes, seed: int) -> dict[str, np.ndarray]:
     if not codes.about:
         return {}
-    found = score(codes, metrics="unified", seed=seed).parts
-    return {f"{name}.{part}": array for name, parts in found.items() for part, array in parts.items()}
+    drawn = [name for name, metric in METRICS.items() if metric.matrix]
+    parts_of = score(codes, metrics=drawn, seed=seed).parts
+    return {f"{name}.{part}": array for name, parts in parts_of.items() for part, array in parts.items()}
 
 
 def _responses(codes: Codes) -> list[Float[np.ndarray, "3 V D"]]:

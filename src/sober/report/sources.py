@@ -13,6 +13,7 @@ from sober.criteria.registry import CRITERIA
 from sober.errors import counted
 from sober.methods import METHODS
 from sober.metrics.registry import METRICS
+from sober.nets import NETS
 from sober.report.leaderboard import meaning
 from sober.results import Made, Request, Runs
 from sober.words import text_of
@@ -39,10 +40,10 @@ def measured(runs: Runs) -> str:
     return f"<dl>{''.join(items)}</dl>"
 
 
-def citations(runs: Runs) -> str:
+def citations(runs: Runs, frame: pl.DataFrame) -> str:
     """The works that what was used comes from, each with what was used of it."""
     used: dict[str, list[str]] = {}
-    for references, what in _used(runs):
+    for references, what in _used(runs, frame):
         for reference in references.replace("): ", ") ").split("; "):
             uses = used.setdefault(reference, [])
             uses += [what] if what not in uses else []
@@ -56,7 +57,7 @@ def citations(runs: Runs) -> str:
     )
 
 
-def _used(runs: Runs) -> Iterator[tuple[str, str]]:
+def _used(runs: Runs, frame: pl.DataFrame) -> Iterator[tuple[str, str]]:
     """References, and what was used of them."""
     yield STUDY, "the tables of this report"
     for name in runs.different("method"):
@@ -68,8 +69,11 @@ def _used(runs: Runs) -> Iterator[tuple[str, str]]:
                 yield metric.reference, f"metric {metric.name}"
         if name in CRITERIA:
             yield CRITERIA[name].reference, f"criterion {name}"
+    for name in sorted(frame["nets"].unique()):
+        if name in NETS and NETS[name].reference != "Sober":
+            yield NETS[name].reference, f"nets {name}"
     for name in runs.different("world"):
-        world = WORLDS.get(name.partition(":")[0])
+        world = WORLDS.get(name.split(" | ")[0].partition(":")[0])
         if isinstance(reference := getattr(world, "reference", None), str) and reference != "Sober":
             yield reference, f"world {name}"
 

@@ -49,6 +49,7 @@ from sober.worlds import World, from_array, world
 
 METHODS = ("dava", "beta_tcvae", "beta_vae")
 CRITERIA = ("udr", "pipe")  # the pair that did best where it could be checked: docs/criteria/does_it_work.md
+LIGHT_NETS = "small"  # for machines that are too slow for those that suit large pictures
 MINUTES = 10.0
 SHARE = 0.6  # of the time, for training; the rest is for judging, encoding and drawing
 SEEDS, MOST_SEEDS = 3, 10
@@ -127,15 +128,12 @@ def fit(
         find_criterion(name)
     path = usable_folder(tempfile.mkdtemp(prefix="sober-fit-") if out is None else out)
     with locked(path):  # two processes would plan, each for its own speed
-        request = _request(path, asked, command) or _planned(
-            plan(opened, methods, minutes, began, seeds, options, values),
-            opened,
-            asked,
-            criteria,
-            seed,
-            command,
-            watcher,
-        )
+        request = _request(path, asked, command)
+        if request is None:
+            runs, note = plan(opened, methods, minutes, began, seeds, options, values)
+            if note and watcher is not None:
+                watcher.note(note)
+            request = _planned(runs, opened, asked, criteria, seed, command)
         folder = Folder.begin(path, request)
         evaluation = Evaluation(folder, folder.request.measure, watcher=watcher)
         evaluation.all()
@@ -211,7 +209,7 @@ def plan(
         return make(methods, seeds or SEEDS, training), ""
     costs = {name: find_method(name).cost for name in methods}
     note, kept, cheapest = "", list(methods), min(methods, key=lambda name: costs[name])
-    for choice in [training.nets] if training.nets is not None or small else [None, "small"]:
+    for choice in [training.nets] if training.nets is not None or small else [None, LIGHT_NETS]:
         training = training.but(nets=choice)
         step = seconds_per_step(opened, make([cheapest], seeds or SEEDS, training)) / costs[cheapest]
         left = SHARE * (60 * minutes - (time.monotonic() - began))

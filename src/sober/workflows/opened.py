@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sober.criteria import Ranking
+from sober.criteria.registry import USUAL
 from sober.errors import RequestError, listed
 from sober.models.encode import Pictures, Progress, encode, enough
 from sober.models.model import Model
@@ -120,7 +121,7 @@ class Results:
 
     def select(
         self,
-        criteria: str | Sequence[str | Asked] = ("udr",),
+        criteria: str | Sequence[str | Asked] = (USUAL,),
         *,
         world: str | None = None,
         settings: Mapping[str, Setting] | None = None,

@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -18,11 +18,10 @@ import numpy as np
 from sober.criteria import find_criterion
 from sober.methods import METHODS
 from sober.metrics.score import resolved
-from sober.nets import NETS
+from sober.nets import NETS, Nets
 from sober.results.request import Cohort, Request, cohorts_of
 from sober.types import Run
 from sober.workflows.study import Absent, Study, planned_world
-from sober.worlds import World
 
 TOGETHER = 64  # models in a cohort, at most: beyond that nothing gets faster
 
@@ -46,6 +45,7 @@ class Plan:
 
     study: Study
     request: Request
+    shapes: Mapping[str, tuple[int, int, int]]  # of the pictures of each world, by its label
 
     @property
     def runs(self) -> Mapping[str, Run]:
@@ -67,8 +67,7 @@ class Plan:
         seconds = sum(work(cohort) / self._rate(cohort.runs[0], device) for cohort in self.cohorts)
         seconds += len(self.runs) * sum(metric.seconds for metric, _, _ in resolved(self.study.metrics, True))
         seconds += sum(self._judging(runs, device) for runs in self.request.by_world().values())
-        weights = {key: _weights(*key) for key in {self._shape(cohort) for cohort in self.cohorts}}
-        size = sum(4 * weights[self._shape(cohort)] * len(cohort.runs) for cohort in self.cohorts)
+        size = sum(4 * _weights(*self._shape(cohort)) * len(cohort.runs) for cohort in self.cohorts)
         if self.study.keep_codes:
             size += sum(CODE_BYTES * run.latents * self.study.pictures for run in self.runs.values())
         return Estimate(seconds, int(size), device)
@@ -83,16 +82,13 @@ class Plan:
 
     def _rate(self, run: Run, device: str) -> float:
         """Model-steps a second of a β-VAE with the nets of a run, on its pictures."""
-        shape = self._world(run.world).image_shape
+        shape = self.shapes[run.world]
         colour = COLOUR if shape[2] == 3 else 1.0
         return colour * RATES[device] / NETS[run.nets].work(device, shape)
 
-    def _shape(self, cohort: Cohort) -> tuple[str, str, int, tuple[int, int, int]]:
+    def _shape(self, cohort: Cohort) -> tuple[Callable[..., Any], Nets, int, tuple[int, int, int]]:
         first = cohort.runs[0]
-        return first.method, first.nets, first.latents, self._world(cohort.world).image_shape
-
-    def _world(self, label: str) -> World | Absent:
-        return planned_world(self.request.worlds[label])
+        return METHODS[first.method].model, NETS[first.nets], first.latents, self.shapes[cohort.world]
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:
         """Runs of each method on each world, by how it is opened."""
@@ -110,12 +106,14 @@ def plan(study: Study, together: int = TOGETHER, *, fetch: bool = False, command
     """
     cohorts: list[Cohort] = []
     worlds: dict[str, str] = {}
+    shapes: dict[str, tuple[int, int, int]] = {}
     missing: dict[str, str] = {}
     seen: set[str] = set()
     for product in study.products:
         for spec in product.worlds:
             world = planned_world(spec, fetch)
             worlds.setdefault(world.label, spec)
+            shapes[world.label] = world.image_shape
             if isinstance(world, Absent):
                 missing[world.label] = world.why
             new = [run for run in product.runs(world) if run.identity not in seen]  # products may overlap
@@ -134,7 +132,7 @@ def plan(study: Study, together: int = TOGETHER, *, fetch: bool = False, command
         command,
         missing,
     )
-    return Plan(study, request)
+    return Plan(study, request, shapes)
 
 
 def work(cohort: Cohort) -> float:
@@ -144,9 +142,9 @@ def work(cohort: Cohort) -> float:
 
 
 @functools.cache
-def _weights(method: str, nets: str, latents: int, shape: tuple[int, int, int]) -> int:
+def _weights(model: Callable[..., Any], nets: Nets, latents: int, shape: tuple[int, int, int]) -> int:
     """Numbers in a saved model."""
-    built = jax.eval_shape(lambda key: METHODS[method].model(key, NETS[nets], shape, latents), jax.random.key(0))
+    built = jax.eval_shape(lambda key: model(key, nets, shape, latents), jax.random.key(0))
     return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(built))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from sober.criteria import Criterion, Ranking, find_criterion
 from sober.criteria.criterion import Judgement
 from sober.criteria.ranking import ranking
+from sober.criteria.registry import USUAL
 from sober.errors import RequestError, listed
 from sober.models.family import Family
 from sober.results.folder import Folder
@@ -20,7 +21,7 @@ from sober.workflows.evaluate import Evaluation
 
 def select(
     folder: Folder,
-    criteria: Sequence[str | Asked] = ("udr",),
+    criteria: Sequence[str | Asked] = (USUAL,),
     *,
     settings: Mapping[str, Setting] | None = None,
     pictures: int = JUDGED_BY,

@@ -7,7 +7,6 @@ the file is run by every process that works on the study, so nothing in Sober ne
 from __future__ import annotations
 
 import dataclasses
-import functools
 import sys
 import types as python_types
 from collections.abc import Mapping, Sequence
@@ -179,7 +178,6 @@ class Absent(NamedTuple):
     why: str
 
 
-@functools.lru_cache(maxsize=64)
 def planned_world(spec: str, fetch: bool = False) -> World | Absent:
     """The world, or what is known of it where its files are missing; with `fetch` they are downloaded.
 

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from sober.criteria import Criterion, find_criterion
+from sober.criteria.registry import USUAL
 from sober.errors import RequestError
 from sober.files import locked, read_json, write_json
 from sober.methods import find_method
@@ -52,7 +53,7 @@ def tune(
     trials: int,
     together: int = TOGETHER,
     seeds: int = SEEDS,
-    criterion: str = "udr",
+    criterion: str = USUAL,
     settings: Mapping[str, Setting] | None = None,
     informative: int = 1,
     seed: int = 0,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+from typing import Any
 
 from sober.errors import RequestError, UnknownError, listed
 from sober.worlds.drawn.abstract_dsprites import AbstractDSprites
@@ -26,7 +27,7 @@ from sober.worlds.published.faces3d import Faces3D
 from sober.worlds.published.mpi3d import MPI3DReal, MPI3DRealistic, MPI3DToy
 from sober.worlds.published.shapes3d import Shapes3D
 from sober.worlds.published.small_norb import SmallNORB
-from sober.worlds.views import view
+from sober.worlds.views import VIEWS, view
 from sober.worlds.world import Continuum, Grid, Sample, World
 
 WORLDS: dict[str, type[World]] = {
@@ -53,10 +54,17 @@ WORLDS: dict[str, type[World]] = {
 }
 
 
-@functools.lru_cache(maxsize=4)
 def world(spec: str) -> World:
     """The world of this name; options follow a colon, as in `dsprites:file=dsprites.npz`, and views of it a bar, as in
     `dsprites | part train 0.8` (see `sober.worlds.views`)."""
+    opened, *views = spec.split(" | ")
+    entries = [VIEWS.get(each.strip().partition(" ")[0]) for each in views]
+    return _opened(spec, WORLDS.get(opened.strip().partition(":")[0]), *entries)
+
+
+@functools.lru_cache(maxsize=4)
+def _opened(spec: str, *entries: Any) -> World:
+    """A world is kept open, unless another has taken its place in the registry, or one of its views'."""
     opened, *views = spec.split(" | ")
     return functools.reduce(view, views, _named(opened.strip()))
 
