@@ -8,7 +8,7 @@ import pytest
 
 from families import BLOCKS, small_runs
 from sober.methods.annealed_vae import capacity
-from sober.training.train import train
+from sober.workflows.train import train
 
 pytestmark = pytest.mark.usefixtures("quick_compiler")
 

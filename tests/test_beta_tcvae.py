@@ -24,8 +24,8 @@ from families import BLOCKS, assert_same_model, interrupted, small_runs
 from sober.errors import RequestError
 from sober.methods.beta_tcvae import Flow, decomposition, log_weights, new_flow
 from sober.methods.method import kl_per_latent
-from sober.training.train import train
 from sober.types import Adam
+from sober.workflows.train import train
 
 pytestmark = pytest.mark.usefixtures("quick_compiler")
 

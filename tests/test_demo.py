@@ -90,29 +90,29 @@ def test_a_slider_moves_the_picture_of_the_models_own_decoder(out: Path, chromiu
 
 
 def test_the_models_that_are_shown_can_be_loaded(out: Path) -> None:
-    shown = sorted((out / "shown").iterdir())
+    shown = sorted((out / "shown").glob("*.safetensors"))
     assert shown
     for path in shown:
         assert load(out / "models" / path.name).run.identity == path.stem
 
 
 def test_traversals_of_a_study_are_those_of_the_models_its_report_shows(out: Path, tmp_path: Path) -> None:
-    shown = {path.stem for path in (out / "shown").iterdir()}
+    shown = {path.stem for path in (out / "shown").glob("*.safetensors")}
     app(["traverse", str(out)], result_action="return_none")
     first = Image.open(out / "traversals.png")
     app(["traverse", str(out), "--runs", min(shown), "--out", str(tmp_path / "one.png")], result_action="return_none")
     assert Image.open(tmp_path / "one.png").width < first.width
     [other, *_] = {path.stem for path in (out / "models").iterdir()} - shown
+    app(["traverse", str(out), "--runs", other, "--out", str(tmp_path / "other.png")], result_action="return_none")
     with pytest.raises(RequestError, match="choose from"):
-        app(["traverse", str(out), "--runs", other], result_action="return_none")
+        app(["traverse", str(out), "--runs", "nobody"], result_action="return_none")
 
 
 def test_a_study_that_has_not_come_far_has_no_traversals(out: Path, tmp_path: Path) -> None:
-    for names in (["study.json", "store.json"], ["scores.parquet"]):
-        for name in names:
-            shutil.copyfile(out / name, tmp_path / name)
-        with pytest.raises(RequestError, match="no models to show yet: run the study to its end"):
-            app(["traverse", str(tmp_path)], result_action="return_none")
-    (tmp_path / "study.json").write_text("{}")
-    with pytest.raises(RequestError, match=r"study.json does not say which models are of which world"):
+    for name in ("request.json", "columns.json", "scores.parquet"):
+        shutil.copyfile(out / name, tmp_path / name)
+        if name == "request.json":
+            with pytest.raises(RequestError, match="has no finished model: run the command that made it again"):
+                app(["traverse", str(tmp_path)], result_action="return_none")
+    with pytest.raises(RequestError, match="has no finished model"):
         app(["traverse", str(tmp_path)], result_action="return_none")

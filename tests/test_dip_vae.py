@@ -10,7 +10,7 @@ from families import BLOCKS, small_runs
 from sober.methods import METHODS
 from sober.methods.dip_vae_i import covariance, distance_to_identity, penalised
 from sober.methods.dip_vae_ii import sample_covariance
-from sober.training.train import train
+from sober.workflows.train import train
 
 RNG = np.random.default_rng(0)
 MEAN, LOGVAR = RNG.normal(size=(50, 4)) @ RNG.normal(size=(4, 4)) + 3, RNG.normal(size=(50, 4)) - 1

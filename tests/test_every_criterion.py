@@ -13,12 +13,11 @@ from sober.criteria import CRITERIA, Evidence, find_criterion, fit_to_judge
 from sober.criteria.elbo import divergences, reconstruction_errors
 from sober.errors import RequestError, UnknownError
 from sober.metrics import score
-from sober.models.encode import encode
-from sober.models.family import Family
 from sober.models.model import Model, latent_kl
 from sober.shared import Shared
-from sober.training.train import train
 from sober.types import Codes, Run, Setting
+from sober.workflows.opened import Results
+from sober.workflows.train import train
 
 EVERY_CRITERION = sorted(CRITERIA)
 STEPS = 20  # of criteria that train
@@ -29,13 +28,13 @@ def quick(name: str) -> dict[str, Setting]:
     return {CRITERIA[name].steps: STEPS} if CRITERIA[name].steps else {}
 
 
-def evidence_of(family: Family, load: Callable[[Run], Model] | None = None) -> Evidence:
-    runs, codes = zip(*encode(family), strict=True)
+def evidence_of(family: Results, load: Callable[[Run], Model] | None = None) -> Evidence:
+    runs, codes = zip(*family.encode(), strict=True)
     return Evidence(family.world, runs, codes, None, load or family.model)
 
 
 @pytest.fixture(scope="module")
-def family(tmp_path_factory: pytest.TempPathFactory) -> Family:
+def family(tmp_path_factory: pytest.TempPathFactory) -> Results:
     runs = [
         *small_runs("beta_vae", {"beta": [1.0, 4.0]}, seeds=3, steps=200, latents=6, batch=64),
         *small_runs("beta_tcvae", {"beta": [2.0]}, steps=400),
@@ -44,7 +43,7 @@ def family(tmp_path_factory: pytest.TempPathFactory) -> Family:
 
 
 @pytest.fixture(scope="module")
-def evidence(family: Family) -> Evidence:
+def evidence(family: Results) -> Evidence:
     return evidence_of(family)
 
 
@@ -157,7 +156,7 @@ def test_a_single_model_can_be_judged_unless_models_are_compared(name: str, evid
         assert CRITERIA[name](alone, quick(name)).scores.shape == (1,)
 
 
-def test_what_criteria_have_in_common_is_computed_once(family: Family) -> None:
+def test_what_criteria_have_in_common_is_computed_once(family: Results) -> None:
     loaded: list[Run] = []
 
     def load(run: Run) -> Model:
@@ -185,7 +184,7 @@ def test_what_criteria_have_in_common_is_computed_once(family: Family) -> None:
 
 
 @pytest.mark.parametrize("name", EVERY_CRITERION)
-def test_models_are_loaded_by_those_alone_that_say_what_working_with_them_costs(name: str, family: Family) -> None:
+def test_models_are_loaded_by_those_alone_that_say_what_working_with_them_costs(name: str, family: Results) -> None:
     loaded: list[Run] = []
 
     def load(run: Run) -> Model:

@@ -25,9 +25,8 @@ from sober.methods.info_gan import (
 )
 from sober.methods.method import Setup
 from sober.metrics import score
-from sober.models.encode import encode
 from sober.nets import NETS
-from sober.training.train import train
+from sober.workflows.train import train
 
 pytestmark = pytest.mark.usefixtures("quick_compiler")
 
@@ -172,7 +171,7 @@ def test_a_step_is_five_of_the_critic_on_fresh_pictures_and_one_of_the_generator
 def test_its_codes_are_scored_like_any_others(tmp_path):
     runs = small_runs("info_gan")
     family = train(runs, BLOCKS, tmp_path)
-    (_, codes), *_ = encode(family)
+    (_, codes), *_ = family.encode()
     assert (codes.logvar == 0).all()
     scores = score(codes, metrics=["mig", "modularity", "sap"])
     assert all(0 <= value <= 1 for value in scores.values())

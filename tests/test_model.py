@@ -12,8 +12,8 @@ import pytest
 import sober
 from families import BLOCKS, small_runs
 from sober.errors import RequestError
-from sober.models.family import Family, grid
-from sober.training.train import train
+from sober.models.grid import grid
+from sober.workflows.train import train
 from sober.worlds import world
 
 pytestmark = pytest.mark.usefixtures("quick_compiler")
@@ -76,21 +76,40 @@ def test_wrong_codes_are_refused(family):
 def test_load_refuses_folders_and_other_files_by_name(family, tmp_path):
     with pytest.raises(RequestError, match="is a folder"):
         sober.load(family.folder)
-    with pytest.raises(RequestError, match="missing or damaged"):
+    with pytest.raises(RequestError, match="missing, damaged or not a file of Sober's"):
         sober.load(tmp_path / "absent.safetensors")
-    list(sober.encode(family, index=np.arange(3)))
+    family.codes(family.runs[0], sample=3)
     [codes] = (family.folder / "codes").iterdir()
     with pytest.raises(RequestError, match="not a model"):
         sober.load(codes)
 
 
-def test_opening_what_is_no_family_is_refused(tmp_path):
-    with pytest.raises(RequestError, match="holds no family"):
-        Family.open(tmp_path)
-    for text in ("{", '{"format": 99}', '{"format": 1, "world": "blocks", "runs": [{"steps": 3}]}', "[]"):
-        (tmp_path / "family.json").write_text(text)
-        with pytest.raises(RequestError):
-            Family.open(tmp_path)
+def test_opening_what_holds_no_results_is_refused(tmp_path):
+    with pytest.raises(RequestError, match="holds no results: make some with 'sober train WORLD"):
+        sober.open(tmp_path)
+    (tmp_path / "family.json").write_text("{}")
+    with pytest.raises(RequestError, match=r"was made by an earlier version of Sober \(family.json\)"):
+        sober.open(tmp_path)
+    for text in ("{", '{"format": 99}', '{"format": 2, "worlds": {}, "runs": [{"steps": 3}]}', "[]"):
+        (tmp_path / "request.json").write_text(text)
+        with pytest.raises(RequestError, match=r"request\.json|another version"):
+            sober.open(tmp_path)
+
+
+def test_an_opened_folder_has_runs_models_codes_and_a_table(family):
+    results = sober.open(family.folder)
+    assert results.runs == family.runs == results.finished
+    run = results.runs[0]
+    codes = results.codes(run)
+    np.testing.assert_allclose(
+        codes.mean, results.model(run).encode(BLOCKS.render(np.arange(BLOCKS.size)))[0], atol=2e-2
+    )
+    assert results.world.label == "blocks"
+    assert set(results.table()["kind"]) == {"training"}
+    rows = results.score("mig")
+    assert rows["metric"].to_list() == ["mig"] * len(results.runs)
+    assert set(results.table()["kind"]) == {"metric", "training"}
+    assert results.run(run.identity[:9]) == run
 
 
 def test_a_grid_is_every_combination_once():

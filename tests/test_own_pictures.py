@@ -20,12 +20,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+import sober
 from sober.errors import RequestError
-from sober.models.encode import encode
-from sober.models.family import Family, grid
+from sober.models.grid import grid
 from sober.report.pictures import contact_sheet
-from sober.training.train import train
-from sober.worlds import from_array, from_dataset, from_iterable, world
+from sober.workflows.train import train
+from sober.worlds import _opened, from_array, from_dataset, from_iterable, world
 from sober.worlds.pictures.frame import Frame
 from sober.worlds.pictures.kept import record_path
 from sober.worlds.pictures.own import OwnPictures
@@ -604,8 +604,8 @@ def test_a_folder_becomes_codes(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("file,half,third\n" + "".join(f"{at},{at % 2},{at % 3}\n" for at in range(40)))
     opened = world(f"pictures:folder={tmp_path}/photos,size=16,labels={tmp_path}/t.csv")
     train(grid(opened, "vae", {}, steps=2, latents=2, batch=4), opened, tmp_path / "family")
-    family = Family.open(tmp_path / "family")
-    ((_, codes),) = encode(family)
+    family = sober.open(tmp_path / "family")
+    ((_, codes),) = family.encode()
     assert codes.mean.shape == (40, 2)
     names = family.world.names  # type: ignore[attr-defined]
     np.testing.assert_array_equal(codes.factors[:, 1], [int(Path(name).stem) % 3 for name in names])
@@ -740,15 +740,15 @@ def test_a_kept_world_takes_no_folder(photos: Path) -> None:
 
 def test_a_family_on_an_array_is_opened_later(tmp_path: Path) -> None:
     opened = from_array(noise(20, 16, 16), {"n": np.arange(20) % 4})
-    Family.create(tmp_path / "family", opened, grid(opened, "vae", {}))
-    world.cache_clear()
-    later = Family.open(tmp_path / "family").world
+    train(grid(opened, "vae", {}, steps=2, latents=2, batch=4), opened, tmp_path / "family")
+    _opened.cache_clear()
+    later = sober.open(tmp_path / "family").world
     np.testing.assert_array_equal(later.render(np.arange(20)), opened.pictures)
     np.testing.assert_array_equal(later.labels(np.arange(20))[:, 0], np.arange(20) % 4)
     record_path(opened.spec.partition("=")[2]).unlink()
-    world.cache_clear()
+    _opened.cache_clear()
     with pytest.raises(RequestError, match="from_array"):
-        _ = Family.open(tmp_path / "family").world
+        _ = sober.open(tmp_path / "family").world
 
 
 def test_pictures_of_any_kind_may_come_one_by_one() -> None:

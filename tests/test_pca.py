@@ -11,7 +11,7 @@ from families import BLOCKS, small_runs
 from sober.errors import RequestError
 from sober.methods.pca import Seen, also, fitted
 from sober.nets import NETS, Autoencoder
-from sober.training.train import train
+from sober.workflows.train import train
 
 pytestmark = pytest.mark.usefixtures("quick_compiler")
 

@@ -8,7 +8,7 @@ import pytest
 
 from families import BLOCKS
 from sober.methods import METHODS
-from sober.models.family import grid
+from sober.models.grid import grid
 
 NAMED = [(name, study) for name, method in METHODS.items() for study in method.sweeps]
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sober.errors import RequestError
-from sober.worlds import world
+from sober.worlds import _opened, world
 from sober.worlds.drawn.mesh import draw, fitted
 from sober.worlds.drawn.teapots import AZIMUTHS, ELEVATIONS, Teapots, teapot
 
@@ -27,7 +27,7 @@ def coarse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     monkeypatch.setattr(Teapots, "elevations", 4)
     monkeypatch.setenv("SOBER_CACHE", str(tmp_path / "cache"))
     yield tmp_path / "cache" / "drawn"
-    world.cache_clear()
+    _opened.cache_clear()
 
 
 @pytest.fixture(scope="module")

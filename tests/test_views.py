@@ -14,10 +14,11 @@ from scipy.stats import chisquare
 from families import BLOCKS, StopAt, assert_same_model, small_runs
 from sober.errors import RequestError
 from sober.metrics import score
-from sober.models.encode import encode
-from sober.models.family import grid
-from sober.training.train import Feed, Stopped, train
+from sober.models.grid import grid
+from sober.training.feed import Feed
+from sober.training.progress import Stopped
 from sober.types import Adam, Codes, Factor
+from sober.workflows.train import train
 from sober.worlds import Grid, World, from_array, world
 from sober.worlds.stored import Stored
 from sober.worlds.views import VIEWS, Joint, View, Without, view
@@ -189,11 +190,11 @@ def test_codes_of_a_family_are_of_the_view_it_was_trained_on(tmp_path, monkeypat
     opened = world("blocks | joint block_1 block_2 D")
     runs = grid(opened, "beta_vae", {}, seeds=1, steps=20, latents=3, batch=16, optimiser=Adam(1e-3))
     family = train(runs, opened, tmp_path / "family")
-    ((_, codes),) = encode(family)
+    ((_, codes),) = family.encode()
     assert len(codes.mean) == 3000
     assert np.corrcoef(codes.factors[:, :2].T)[0, 1] > 0.2
     assert "dependent_factors" in score(codes, metrics=["mig"]).flags["mig"]
-    with pytest.raises(RequestError, match="another family"):
+    with pytest.raises(RequestError, match="holds a training with world"):
         train(small_runs(seeds=1), BLOCKS, tmp_path / "family")
 
 

@@ -124,8 +124,7 @@ def fit(
         "pictures": opened.label, "method": list(methods), "minutes": minutes, "seeds": seeds,
         "criteria": list(criteria), "seed": seed, **_plain(options), **_plain(values),
     }  # fmt: skip
-    for name in criteria:
-        find_criterion(name)
+    _check(methods, minutes, criteria, values)
     path = usable_folder(tempfile.mkdtemp(prefix="sober-fit-") if out is None else out)
     with locked(path):  # two processes would plan, each for its own speed
         request = _request(path, asked, command)
@@ -188,9 +187,6 @@ def plan(
     hyper: Mapping[str, Setting | Sequence[Setting]],
 ) -> tuple[list[Run], str]:
     """The runs that fit into the time that is left, and what a person should know about that."""
-    if not minutes > 0:
-        raise RequestError(f"minutes must be more than 0, got {minutes:g}")
-    _check_hyper(methods, hyper)
     small = min(opened.image_shape[:2]) < SMALL
     length = LENGTHS[small]
     training = Training().but(**{"learning_rate": length.rate, "steps": length.enough, **options})
@@ -247,7 +243,12 @@ def seconds_per_step(opened: World, runs: Sequence[Run]) -> float:
     return statistics.median(taken)
 
 
-def _check_hyper(methods: Sequence[str], hyper: Mapping[str, Any]) -> None:
+def _check(methods: Sequence[str], minutes: float, criteria: Sequence[str], hyper: Mapping[str, Any]) -> None:
+    """Refuses what is wrong before anything is written."""
+    if not minutes > 0:
+        raise RequestError(f"minutes must be more than 0, got {minutes:g}")
+    for name in criteria:
+        find_criterion(name)
     known = set(itertools.chain.from_iterable((each.name for each in find_method(name).hyper) for name in methods))
     if unknown := hyper.keys() - known:
         raise RequestError(
