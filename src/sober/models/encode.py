@@ -16,7 +16,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -78,18 +78,21 @@ def encode(
     runs: Sequence[Run] | None = None,
     *,
     pictures: Pictures = None,
+    within: Pictures | Literal["the same"] = "the same",
     progress: Progress | None = None,
 ) -> Iterator[tuple[Run, Codes]]:
     """Codes of finished runs (all, or the given ones): of every picture, of a draw, or of those in an index.
 
     What is on disk is read, be it a part of what is there; the rest is computed, as many models at a time as memory
-    allows, and stored. Runs come in the order asked for, one in memory at a time. `progress(done, total)` is told how
-    many codes are there of those that are computed.
+    allows, and stored: of the pictures in `within`, where others will want to know of more than these. Runs come in the
+    order asked for, one in memory at a time. `progress(done, total)` is told how many codes are there of those that are
+    computed.
     """
     wanted = list(family.finished if runs is None else runs)
     if not wanted:
         raise RequestError(f"{family.folder} has no finished model: run the command that trains them again to go on")
-    index = index_of(family.world, pictures)
+    whole = pictures if isinstance(within, str) else within
+    index = index_of(family.world, whole)
     keep_compilations()
     missing = {run.identity: run for run in wanted if _stored(family, run, pictures) is None}
     total, done = len(missing) * len(index), 0
@@ -102,7 +105,7 @@ def encode(
                 if progress is not None:
                     progress(before + codes, total)
 
-            compute(family, at_once, index, pictures, told)
+            compute(family, at_once, index, whole, told)
             done += len(at_once) * len(index)
             for other in at_once:
                 del missing[other.identity]

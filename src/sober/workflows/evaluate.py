@@ -5,8 +5,8 @@ processes may work on one folder: each claims a piece of work, and a claim ends 
 that fails is tried once more, a cohort one run at a time, and then listed; it never stops the others.
 
 A cohort is trained, encoded, and scored by metrics; then the models of each world are judged by criteria, and what the
-report shows of some of them is kept. All of it looks at one set of pictures: metrics at all of them, criteria at the
-first. So each model is encoded once.
+report shows of some of them is kept. All of it looks at one set of pictures, or at a part of it. So each model is
+encoded once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 import threadpoolctl
 
 from sober.criteria import find_criterion
-from sober.criteria.criterion import Criterion, Evidence, fit_to_judge
+from sober.criteria.criterion import Criterion, Evidence, all_finite, fit_to_judge
 from sober.criteria.udr import informative_latents
 from sober.errors import FullDiskError, RequestError, brief, counted
 from sober.machine import in_order
@@ -42,8 +42,15 @@ from sober.training.progress import Progress, Stopped, Watcher
 from sober.training.train import train
 from sober.types import Codes, Run, Score
 from sober.workflows.desk import Desk, Stages
-from sober.workflows.looking import Known, judged_by, known, looked_at
-from sober.workflows.rows import criterion_keys, criterion_rows, metric_rows, training_key, training_rows
+from sober.workflows.looking import Known, judged_by, known, looked_at, measured_by
+from sober.workflows.rows import (
+    criterion_keys,
+    criterion_rows,
+    metric_rows,
+    training_key,
+    training_rows,
+    unmeasured_rows,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -160,8 +167,8 @@ class Evaluation:
         wanted = {run: lacking for run in family.finished if (lacking := self._lacking(run, done))}
         if not wanted:
             return
-        pictures = looked_at(self.measure, family.world)
-        encoded = encode(family, list(wanted), pictures=pictures, progress=self._told(name))
+        pictures, whole = (which(self.measure, family.world) for which in (measured_by, looked_at))
+        encoded = encode(family, list(wanted), pictures=pictures, within=whole, progress=self._told(name))
         rows: list[Score] = []
         with threadpoolctl.threadpool_limits(1):
             for count, scores in enumerate(in_order(functools.partial(self._scores, wanted), encoded), start=1):
@@ -176,6 +183,8 @@ class Evaluation:
     def _scores(self, wanted: dict[Run, list[str]], encoded: tuple[Run, Codes]) -> list[Score]:
         (run, codes), asked = encoded, self.measure
         with self._noting(f"score-{run.identity}", [run]):
+            if not all_finite(codes.mean):
+                return unmeasured_rows(run, wanted[run], asked, codes)
             scores = score(codes, metrics=wanted[run], preset=asked.preset, seed=asked.seed, repeats=asked.repeats)
             return metric_rows(run, scores, asked, len(codes.mean))
         return []
@@ -290,7 +299,7 @@ class Evaluation:
             for name in metric.scores:
                 if wanted is None or name in wanted:
                     row = Score(
-                        run.identity, name, 0.0, preset=asked.preset, settings=settings, pictures=world.looked_at,
+                        run.identity, name, 0.0, preset=asked.preset, settings=settings, pictures=world.measured_by,
                         draw=asked.seed, repeats=asked.repeats,
                     )  # fmt: skip
                     keys.setdefault(metric.name if wanted is None else name, []).append(key_of(row))

@@ -1,4 +1,4 @@
-"""Which pictures models are measured by: one set for all, of which criteria see the first."""
+"""Which pictures models are measured by: one pass for all, of which some see a part."""
 
 from __future__ import annotations
 
@@ -17,31 +17,41 @@ class Known(NamedTuple):
 
     labelled: bool
     everything: int  # pictures, where all are encoded
-    looked_at: int  # pictures that models are measured by
+    measured_by: int  # pictures that metrics look at
 
 
 def looked_at(measure: Measure, world: World) -> Pictures:
-    """The one set of pictures that the models of a world are measured by."""
-    if measure.pictures is None and measure.metrics != ():
-        return None
+    """The pictures that each model of a world encodes, once: all that somebody will look at."""
     counts = [measure.judged_by] if measure.criteria else []
-    if measure.pictures is not None and (measure.metrics != () or not counts):
+    if measure.metrics != () or not counts:
+        if measure.pictures is None:
+            return None
         counts.append(measure.pictures)
-    return enough(world, max(counts), measure.seed) if counts else None
+    return enough(world, max(counts), measure.seed)
+
+
+def measured_by(measure: Measure, world: World) -> Pictures:
+    """Those of them that metrics look at."""
+    return None if measure.pictures is None else _part(measure, world, measure.pictures)
 
 
 def judged_by(measure: Measure, world: World) -> Pictures:
-    """Those of them that criteria look at: the first."""
+    """Those of them that criteria look at."""
     if measure.judged_by < 10:
         raise RequestError(f"models are judged by the pictures they encode: give at least 10, not {measure.judged_by}")
-    pictures = enough(world, measure.judged_by, measure.seed)
+    return _part(measure, world, measure.judged_by)
+
+
+def _part(measure: Measure, world: World, count: int) -> Pictures:
+    """So many of the pictures that are encoded: of a draw, and of a world that stands for itself as one, the first."""
+    pictures = enough(world, count, measure.seed)
     in_order = np.array_equal(world.everything(), np.arange(world.size))
     if pictures is not None and looked_at(measure, world) is None and not in_order:
-        return world.everything()[: measure.judged_by]  # which is a sample itself
+        return world.everything()[:count]
     return pictures
 
 
 def known(measure: Measure, world: World) -> Known:
-    everything, pictures = len(world.everything()), looked_at(measure, world)
+    everything, pictures = len(world.everything()), measured_by(measure, world)
     count = everything if pictures is None else len(index_of(world, pictures))
     return Known(bool(world.factors), everything, count)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from sober.criteria import Criterion
 from sober.criteria.criterion import Judgement
 from sober.metrics import Scores, home_of
+from sober.metrics.score import resolved
 from sober.models.model import Model
 from sober.results.judged import Question
 from sober.results.request import Measure
 from sober.results.rows import Key, key_of
-from sober.types import Run, Score
+from sober.types import Codes, Run, Score, Setting
 
 PRESET = "label_free"  # of criteria, which have no other
 TRAINED = "training"  # of numbers that training left
@@ -36,29 +41,46 @@ def metric_rows(run: Run, scores: Scores, measure: Measure, pictures: int) -> li
     """What metrics found in a model's codes of so many pictures."""
     rows = []
     for name, value in scores.items():
-        metric = home_of(name)
-        meaning, error = metric.scores[name], scores.errors.get(name)
-        rows.append(
-            Score(
-                run.identity,
-                name,
-                value,
-                preset=measure.preset,
-                settings=scores.settings[metric.name],
-                better=meaning.better,
-                supervised=metric.supervised,
-                matrix=meaning.matrix,
-                rule=meaning.rule,
-                samples_of=meaning.samples_of,
-                pictures=pictures,
-                draw=measure.seed,
-                repeats=measure.repeats,
-                flags=scores.flags[name],
-                interval=None if error is None else (value - 1.96 * error, value + 1.96 * error),
-                seconds=scores.seconds[metric.name],
-            )
-        )
+        metric, error = home_of(name), scores.errors.get(name)
+        row = _metric_row(run, name, scores.settings[metric.name], measure, pictures)
+        between = None if error is None else (value - 1.96 * error, value + 1.96 * error)
+        seconds = scores.seconds[metric.name]
+        rows.append(dataclasses.replace(row, value=value, flags=scores.flags[name], interval=between, seconds=seconds))
     return rows
+
+
+def unmeasured_rows(run: Run, metrics: Sequence[str], measure: Measure, codes: Codes) -> list[Score]:
+    """What is to be said of a model whose codes are no numbers: that there is no score, and why."""
+    flags = tuple(sorted({*codes.flags, "not_finite"}))
+    return [
+        dataclasses.replace(
+            _metric_row(run, name, metric.configured(measure.preset, changes), measure, len(codes.mean)), flags=flags
+        )
+        for metric, wanted, changes in resolved(metrics, bool(codes.about))
+        for name in metric.scores
+        if wanted is None or name in wanted
+    ]
+
+
+def _metric_row(run: Run, name: str, settings: Mapping[str, Setting], measure: Measure, pictures: int) -> Score:
+    """A row without a number."""
+    metric = home_of(name)
+    meaning = metric.scores[name]
+    return Score(
+        run.identity,
+        name,
+        math.nan,
+        preset=measure.preset,
+        settings=settings,
+        better=meaning.better,
+        supervised=metric.supervised,
+        matrix=meaning.matrix,
+        rule=meaning.rule,
+        samples_of=meaning.samples_of,
+        pictures=pictures,
+        draw=measure.seed,
+        repeats=measure.repeats,
+    )
 
 
 def criterion_rows(criterion: Criterion, question: Question, judgement: Judgement, seconds: float) -> list[Score]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy
 
+from sober.criteria.criterion import fit_to_judge
 from sober.files import read_json, write_json
 from sober.methods import find_method
 from sober.models.encode import Pictures, encode, index_of
@@ -31,8 +32,10 @@ def show(folder: Folder, family: Family, pictures: Pictures) -> None:
     chosen = [by_identity[identity] for identity in chosen_models(folder.store.table(), family)]
     lacking = [run for run in chosen if not shown_path(folder.path, run.identity).exists()]
     for run, codes in encode(family, lacking, pictures=pictures) if lacking else ():
-        keep_showcase(folder.path, family.model(run), codes, family.world, index_of(family.world, pictures))
-    write_json(_marker(folder, family), {"world": family.label, "runs": [run.identity for run in chosen]})
+        if fit_to_judge(codes):  # there is nothing to see of others
+            keep_showcase(folder.path, family.model(run), codes, family.world, index_of(family.world, pictures))
+    shown = [run.identity for run in chosen if shown_path(folder.path, run.identity).exists()]
+    write_json(_marker(folder, family), {"world": family.label, "runs": shown})
 
 
 def is_shown(folder: Folder, family: Family) -> bool:
@@ -78,8 +81,9 @@ def chosen_models(table: pl.DataFrame, family: Family) -> list[str]:
         return []
     chosen = [names[m] for m in _order(runs)[:BEST]]
     if leading := runs.leading_metric():
-        by_label = np.ma.argsort(runs.turned(leading), fill_value=-np.inf)
-        chosen += [names[by_label[-1]], names[by_label[0]]]
+        by_label = runs.turned(leading)
+        if by_label.count():  # those without the number are neither
+            chosen += [names[int(np.ma.argmax(by_label))], names[int(np.ma.argmin(by_label))]]
     return list(dict.fromkeys(chosen))
 
 
