@@ -116,6 +116,11 @@ def random_key(words: UInt32[Array, " 2"]) -> Key[Array, ""]:
     return jax.random.wrap_key_data(words, impl=_WRITTEN_OUT if jax.default_backend() == "cpu" else "threefry2x32")
 
 
+def seed_key(seed: int) -> Key[Array, ""]:
+    """`jax.random.key(seed)` for programs that are compiled to run for long: the same numbers."""
+    return random_key(jax.random.key_data(jax.random.key(seed, impl="threefry2x32")))
+
+
 def threefry(
     key_1: UInt32[Array, "*n"], key_2: UInt32[Array, "*n"], x_1: UInt32[Array, "*n"], x_2: UInt32[Array, "*n"]
 ) -> tuple[UInt32[Array, "*n"], UInt32[Array, "*n"]]:

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Key
 
 from sober.criteria.alike import alike
 from sober.criteria.criterion import Progress
-from sober.device import compiler_options, free_memory
+from sober.device import compiler_options, free_memory, seed_key
 from sober.methods.factor_vae import permuted
 from sober.methods.method import bernoulli_loss, follow, sample
 from sober.models.model import Model, stacked
@@ -93,7 +93,7 @@ def _of_models_alike(
     autoencoders = stacked(models)
     nets, shape = NETS[models[0].run.nets], models[0].image_shape
     programs = _programs(world, nets, shape, mixing, models[0].run.precision, held_out)
-    key = jax.random.key(seed)
+    key = seed_key(seed)
     who = jnp.array([int(model.run.identity[:8], 16) for model in models], jnp.uint32)
     feed, step = Feed(world), 0
     ranges = programs.ranges(autoencoders, feed.at(0, steps)[0])
@@ -151,13 +151,13 @@ def _programs(
         return jax.vmap(one)(_keys(jax.random.fold_in(key, 1), who))
 
     def ranges(models: Any, data: Any) -> tuple[Float[Array, "M D"], Float[Array, "M D"]]:
-        keys = jax.random.split(jax.random.key(0), LOOK // LOOK_AT_ONCE)  # whatever the seed: a range is not luck
+        keys = jax.random.split(seed_key(0), LOOK // LOOK_AT_ONCE)  # whatever the seed: a range is not luck
         images = jax.lax.map(lambda key: world.draw(data, key, LOOK_AT_ONCE), keys)
 
         def one(model: Any) -> tuple[Float[Array, " D"], Float[Array, " D"]]:
             # A part at a time: many models look at many pictures.
             mean, logvar = jax.lax.map(lambda part: model.encode(part, dtype), images)
-            codes = sample(mean, logvar, jax.random.key(1))
+            codes = sample(mean, logvar, seed_key(1))
             return codes.min(axis=(0, 1)), codes.max(axis=(0, 1))
 
         return jax.vmap(one)(models)
