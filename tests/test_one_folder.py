@@ -172,6 +172,16 @@ def test_a_folder_of_another_maker_or_request_is_refused_in_words(folder: Path, 
     assert (folder / "request.json").read_bytes() == before
 
 
+def test_a_criterion_that_had_too_few_models_in_a_study_says_so_to_those_who_ask(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(STUDY.replace("[1.0, 4.0]", "[4.0]").replace("seeds=2", "seeds=1"))
+    results, failed = run(file, tmp_path / "out")
+    assert not failed
+    assert "udr" not in set(results.table()["metric"])
+    with pytest.raises(RequestError, match="too few models of blocks .* train more seeds"):
+        results.select("udr")
+
+
 def test_runs_that_are_finished_stay_and_new_ones_join_them(tmp_path: Path) -> None:
     file, out = tmp_path / "mine.py", tmp_path / "out"
     file.write_text(STUDY)

@@ -19,7 +19,7 @@ from rich.text import Text
 from sober.errors import counted
 from sober.training.progress import Progress
 
-LOOK_EVERY = 2.0  # seconds
+LOOK_EVERY = 2.0  # seconds between looks at what others do, or ten times as long as a look takes
 
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
@@ -49,7 +49,7 @@ class Bar:
         self.bar = bar
         self.task: TaskID | None = None
         self.second: TaskID | None = None
-        self.last = -math.inf
+        self.next_look = -math.inf
 
     def progress(self, progress: Progress) -> None:
         cohort = f"cohort {progress.cohort}/{progress.cohorts} · " if progress.cohorts > 1 else ""
@@ -70,12 +70,13 @@ class Bar:
         self.bar.update(self.second, description=what, completed=done, total=total, visible=done < total)
 
     def looked(self, folder: Path) -> None:
-        """A bar for what others do on a folder, looked at every other second."""
-        if time.monotonic() - self.last < LOOK_EVERY:
+        """A bar for what others do on a folder, looked at now and then."""
+        if time.monotonic() < self.next_look:
             return
         from sober.workflows.status import status  # noqa: PLC0415 -- for those who wait for others
 
-        self.last, now = time.monotonic(), status(folder)
+        started, now = time.monotonic(), status(folder)
+        self.next_look = started + max(LOOK_EVERY, 10 * (time.monotonic() - started))
         if self.task is None:
             self.task = self.bar.add_task("")
         what = f"{now.trained:,} of {counted(now.runs, 'run')} trained · {counted(len(now.claimed), 'worker')} busy"

@@ -46,6 +46,11 @@ def ranked(evaluation: Evaluation, family: Family) -> Ranking:
     for label, asked in _labelled(evaluation.measure.criteria).items():
         answer = evaluation.judged(family, family.runs, asked)
         assert answer is not None  # it has just been asked for
+        if not answer.said_something():  # as a study found, too, and went on
+            raise RequestError(
+                f"{asked.name} has too few models of {family.label} in {evaluation.folder.path} to say anything: "
+                "train more seeds"
+            )
         judged[label] = answer
     first = next(iter(judged.values()))
     by_identity = {run.identity: run for run in family.runs}
