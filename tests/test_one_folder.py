@@ -178,7 +178,7 @@ def test_a_criterion_that_had_too_few_models_in_a_study_says_so_to_those_who_ask
     results, failed = run(file, tmp_path / "out")
     assert not failed
     assert "udr" not in set(results.table()["metric"])
-    with pytest.raises(RequestError, match="too few models of blocks .* train more seeds"):
+    with pytest.raises(RequestError, match=r"too few models of blocks .* train more seeds"):
         results.select("udr")
 
 
