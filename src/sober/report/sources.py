@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shlex
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,8 @@ from sober.metrics.registry import METRICS
 from sober.nets import NETS
 from sober.report.leaderboard import meaning
 from sober.results import Made, Request, Runs
+from sober.results.rows import run_of
+from sober.types import ADAM
 from sober.words import text_of
 from sober.worlds import WORLDS
 
@@ -24,7 +27,6 @@ if TYPE_CHECKING:
 
 STUDY = "Locatello et al. (2020) A Sober Look at the Unsupervised Learning of Disentangled Representations"
 COMMANDS = 100
-DEFAULTS: Mapping[str, Any] = {"b1": 0.9, "b2": 0.999, "eps": 1e-8}
 
 
 def measured(runs: Runs) -> str:
@@ -112,15 +114,16 @@ def _training(frame: pl.DataFrame) -> str:
 
 
 def _command(row: Mapping[str, Any]) -> str:
-    hyper = {k.removeprefix("hyper_"): v for k, v in row.items() if k.startswith("hyper_") and v is not None}
-    options = {"nets": row["nets"], "steps": row["steps"], "latents": row["latents"], "batch": row["batch"]}
-    options |= {"learning-rate": text_of(row["learning_rate"]), "precision": row["precision"], "seeds": row["seed"] + 1}
-    sets = [f"--set {shlex.quote(f'{name}={text_of(value)}')}" for name, value in hyper.items()]
-    others = [f"--{name} {shlex.quote(str(value))}" for name, value in options.items()]
-    beyond = ", ".join(f"{name}={text_of(row[name])}" for name, usual in DEFAULTS.items() if row[name] != usual)
-    remark = f"  # and Adam({beyond}), from Python" if beyond else ""
-    start = f"sober train {shlex.quote(row['world'])} --method {shlex.quote(row['method'])}"
-    return " ".join([start, *sets, *others, "--out FOLDER"]) + remark
+    """The command that trains the runs of a row's setting."""
+    run = run_of(row)
+    usual = dataclasses.asdict(ADAM)
+    adam = {name: value for name, value in dataclasses.asdict(run.optimiser).items() if value != usual[name]}
+    options = {"nets": run.nets, "steps": run.steps, "latents": run.latents, "batch": run.batch}
+    options |= {"learning_rate": run.optimiser.learning_rate, **adam, "precision": run.precision, "seeds": run.seed + 1}
+    sets = [f"--set {shlex.quote(f'{name}={text_of(value)}')}" for name, value in run.hyper.items()]
+    others = [f"--{name.replace('_', '-')} {shlex.quote(text_of(value))}" for name, value in options.items()]
+    start = f"sober train {shlex.quote(run.world)} --method {shlex.quote(run.method)}"
+    return " ".join([start, *sets, *others, "--out FOLDER"])
 
 
 def _versions(frame: pl.DataFrame) -> str:
