@@ -14,7 +14,7 @@ from conftest import ROOT
 from sober.results.store import Store
 
 TIMES = ["seconds", "versions"]  # of a score, which no two runs share
-KILLS = 8
+KILLS = 6
 
 # Each process is forked before anything is computed, and ended by the system once it has worked for a random time: that
 # is the same moment of the work, however busy the machine is. (What JAX has begun does not survive a fork.)

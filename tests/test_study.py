@@ -285,41 +285,6 @@ def test_more_metrics_score_models_that_are_there(small: Callable[..., Path], do
     assert_frame_equal(after.filter(metric="mig"), before)
 
 
-# Each process is forked before anything is computed, and ended by the system once it has worked for a random time: that
-# is the same moment of the work, however busy the machine is.
-KILLED = """
-import os, random, shutil, signal, sys
-import numba, polars, scipy.sparse.csgraph, scipy.stats, sober.workflows.run, sober.workflows.shown  # all it imports
-file, out, rng = sys.argv[1], sys.argv[2], random.Random(int(sys.argv[3]))
-
-def work(seconds=0.0):
-    child = os.fork()
-    if not child:
-        signal.setitimer(signal.ITIMER_PROF, seconds)
-        sober.workflows.run.run(file, out)
-        os._exit(0)
-    return os.waitpid(child, 0)[1]
-
-for _ in range(20):
-    ended = work(rng.uniform(0, float(sys.argv[4])))
-    assert ended in (0, signal.SIGPROF), ended
-    if not ended:  # before its time had come: begin again from nothing
-        shutil.rmtree(out, ignore_errors=True)
-assert work() == 0
-"""
-
-
-@pytest.mark.usefixtures("_quick_start")
-def test_killed_at_twenty_random_moments_it_ends_with_the_same_table(
-    small: Callable[..., Path], tmp_path: Path, undisturbed: pl.DataFrame, start: Callable[..., Any]
-) -> None:
-    process = start(KILLED, small(), tmp_path / "out", 0, 1.5)  # seconds of the four that it works undisturbed
-    said, _ = process.communicate(timeout=600)
-    assert process.returncode == 0, said
-    assert_frame_equal(table(tmp_path / "out"), undisturbed)
-    assert not status(tmp_path / "out").failed
-
-
 # Works on a study when it is told to.
 SHARING = """
 import sys
