@@ -57,7 +57,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 # Files that take long come first, and stay there by `--no-loadscope-reorder` in pyproject.toml: what is begun last
 # should not keep the others waiting.
-LONG = ["every_method", "study", "demo", "golden", "train", "fit", "cli", "every_criterion", "site"]
+LONG = ["every_method", "kills", "study", "demo", "golden", "train", "fit", "cli", "every_criterion", "site"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -69,15 +69,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Tests of a file go to one worker, which then trains and compiles what they share once.
 
-    But those of all methods, and of all representations with independent numbers, would keep it busy for too long: they
-    go by method and by representation.
+    But those of all methods, of all representations with independent numbers, and of all that is killed would keep it
+    busy for too long: they go by method, by representation and by command.
     """
     from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file, _, test = nodeid.partition("::")
-            parted = file.endswith(("test_every_method.py", "test_golden.py"))
+            parted = file.endswith(("test_every_method.py", "test_golden.py", "test_kills.py"))
             return f"{file}[{test.partition('[')[2]}" if parted else file
 
     return ByFile(config, log)
