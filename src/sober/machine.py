@@ -19,17 +19,19 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def in_order(function: Callable[[T], R], items: Iterable[T], workers: int | None = None) -> Iterator[R]:
+def in_order(
+    function: Callable[[T], R], items: Iterable[T], workers: int | None = None, *, ahead: int = 0
+) -> Iterator[R]:
     """function(item) of one item after the other, several at a time: one for each core unless told otherwise.
 
-    No more items are taken than are being worked on, so they may come from disk one by one.
+    No more items are taken than are being worked on, and `ahead` of them, so they may come from disk one by one.
     """
     workers = workers or cores()
     waiting: collections.deque[Future[R]] = collections.deque()
     with ThreadPoolExecutor(workers) as pool:
         for item in items:
             waiting.append(pool.submit(function, item))
-            if len(waiting) >= workers:
+            if len(waiting) >= workers + ahead:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()

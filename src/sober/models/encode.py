@@ -140,14 +140,6 @@ def read_codes(family: Family, run: Run, *, pictures: Pictures = None) -> Codes:
     return Codes(mean, logvar, factors, family.world.factors, flags)
 
 
-def first_rows(codes: Codes, count: int) -> Codes:
-    """The codes of the first so many pictures."""
-    if len(codes.mean) <= count:
-        return codes
-    logvar = None if codes.logvar is None else codes.logvar[:count]
-    return dataclasses.replace(codes, mean=codes.mean[:count], logvar=logvar, factors=codes.factors[:count])
-
-
 def forget(family: Family, runs: Sequence[Run]) -> None:
     """Removes the codes of runs, which can be computed again."""
     for run in runs:

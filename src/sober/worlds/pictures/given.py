@@ -16,13 +16,14 @@ import numpy as np
 from jaxtyping import UInt8
 
 from sober.errors import RequestError, brief, counted, listed
+from sober.machine import in_order
 from sober.types import Factor
 from sober.worlds.pictures.frame import Frame, pillow
 from sober.worlds.pictures.kept import About, keep
 from sober.worlds.pictures.label_table import Value, factors_of
 from sober.worlds.pictures.labelled import Labelled
 from sober.worlds.pictures.own import OwnPictures
-from sober.worlds.pictures.picture_files import in_order
+from sober.worlds.pictures.picture_files import AHEAD
 
 BLOCK = 256  # pictures of an array at a time
 
@@ -132,7 +133,7 @@ def _kept_as_they_come(iterable: Iterable[Any], frame: Frame, labelled: Callable
             raise RequestError("there are no pictures: the iterable is empty")
         return About(labels=labelled(count))
 
-    pictures = in_order(lambda each: _framed(frame, *each), numbered())
+    pictures = in_order(lambda each: _framed(frame, *each), numbered(), ahead=AHEAD)
     kept = keep(pictures, frame.shape, about, grey_if_all_are=frame.mode == "auto")
     return OwnPictures(cache=kept.digest)
 

@@ -19,12 +19,13 @@ import numpy as np
 from jaxtyping import Int, UInt8
 
 from sober.errors import RequestError, brief, counted
+from sober.machine import in_order
 from sober.types import Factor
 from sober.worlds.cache import fingerprint
 from sober.worlds.pictures.frame import Frame, pillow
 from sober.worlds.pictures.kept import About, Kept, find_kept, keep, record_path, unreadable_path
 from sober.worlds.pictures.label_table import parse_kinds, read_labels
-from sober.worlds.pictures.picture_files import ENDINGS, PictureFiles, in_order, picture_files, printable
+from sober.worlds.pictures.picture_files import AHEAD, ENDINGS, PictureFiles, picture_files, printable
 from sober.worlds.stored import Stored
 from sober.worlds.world import Labels
 
@@ -180,7 +181,7 @@ def _decode(files: PictureFiles, path: Path, frame: Frame, digest: str) -> Kept:
             return name, error
 
     def readable() -> Iterator[np.ndarray]:
-        for name, found in in_order(decoded, files.stamps):
+        for name, found in in_order(decoded, files.stamps, ahead=AHEAD):
             if isinstance(found, Exception):
                 unreadable.append((name, brief(found)))
             else:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import io
 import os
 import stat
 import threading
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeVar
 
 from sober.errors import RequestError, brief
-from sober.machine import cores
 
+AHEAD = 16  # pictures that may wait, decoded, for those before them
 ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm", ".pnm", ".avif")
 LARGEST_FILE = 2**29  # bytes in a member of an archive, which is read whole
 
@@ -95,16 +93,3 @@ def _wanted(name: str) -> bool:
 def printable(name: str) -> str:
     """A file's name on one line, whatever characters it has."""
     return name if name.isprintable() else ascii(name)
-
-
-def in_order(function: Callable[[A], B], items: Iterable[A]) -> Iterator[B]:
-    """`function` of each item, in order, by as many threads as there are cores; few results wait at a time."""
-    workers = cores()
-    waiting: collections.deque[Future[B]] = collections.deque()
-    with ThreadPoolExecutor(workers) as pool:  # Pillow lets go of the interpreter lock while it decodes and scales
-        for item in items:
-            waiting.append(pool.submit(function, item))
-            if len(waiting) > 4 * workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
