@@ -63,6 +63,11 @@ def enough(world: World, count: int, seed: int = 0) -> Draw | None:
     return None if world.size <= count and not world.stochastic else Draw(count, seed)
 
 
+def by_index(world: World) -> bool:
+    """Whether the codes of every picture stand in the order of the pictures: not where a sample stands for them."""
+    return np.array_equal(world.everything(), np.arange(world.size))
+
+
 def index_of(world: World, pictures: Pictures) -> Index:
     """The places of these pictures in their world."""
     if pictures is None:
@@ -161,7 +166,7 @@ def _stored(family: Family, run: Run, pictures: Pictures) -> tuple[Path, Index |
     if pictures is None or not whole.exists():
         return None
     everything, index = family.world.everything(), index_of(family.world, pictures)
-    if np.array_equal(everything, np.arange(family.world.size)):
+    if by_index(family.world):
         return whole, index
     return (whole, slice(len(index))) if np.array_equal(everything[: len(index)], index) else None
 

@@ -132,8 +132,9 @@ class Evaluation:
                 part = Cohort.of(runs)
                 with self._noting(part.name, runs) if alone else contextlib.nullcontext():
                     self._train(cohort, part)
-        self._training_rows(family)
-        self._score(cohort.name, family)
+        done = self.folder.store.done()
+        self._training_rows(family, done)
+        self._score(cohort.name, family, done)
 
     def _check_models(self, family: Family) -> None:
         """Sets aside models that are damaged, so that they are trained again."""
@@ -155,15 +156,13 @@ class Evaluation:
             watcher=_Telling(self, cohort.name),
         )
 
-    def _training_rows(self, family: Family) -> None:
+    def _training_rows(self, family: Family, done: dict[Key, int]) -> None:
         """Where every term of a run's training ended, of runs that the table does not say it of."""
-        done = self.folder.store.done()
         lacking = [run for run in family.finished if training_key(run) not in done]
         self._write(row for run in lacking for row in training_rows(family.model(run)))
 
-    def _score(self, name: str, family: Family) -> None:
+    def _score(self, name: str, family: Family, done: dict[Key, int]) -> None:
         """Every metric of every trained run, as many runs at once as there are cores."""
-        done = self.folder.store.done()
         wanted = {run: lacking for run in family.finished if (lacking := self._lacking(run, done))}
         if not wanted:
             return

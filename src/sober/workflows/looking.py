@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from sober.errors import RequestError
-from sober.models.encode import Pictures, enough, index_of
+from sober.models.encode import Pictures, by_index, enough, index_of
 from sober.results.request import Measure
 from sober.worlds import World
 
@@ -45,8 +43,7 @@ def judged_by(measure: Measure, world: World) -> Pictures:
 def _part(measure: Measure, world: World, count: int) -> Pictures:
     """So many of the pictures that are encoded: of a draw, and of a world that stands for itself as one, the first."""
     pictures = enough(world, count, measure.seed)
-    in_order = np.array_equal(world.everything(), np.arange(world.size))
-    if pictures is not None and looked_at(measure, world) is None and not in_order:
+    if pictures is not None and looked_at(measure, world) is None and not by_index(world):
         return world.everything()[:count]
     return pictures
 

@@ -10,16 +10,13 @@ import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, TypeVar
+from typing import BinaryIO, NamedTuple
 
 from sober.errors import RequestError, brief
 
 AHEAD = 16  # pictures that may wait, decoded, for those before them
 ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm", ".pnm", ".avif")
 LARGEST_FILE = 2**29  # bytes in a member of an archive, which is read whole
-
-A = TypeVar("A")
-B = TypeVar("B")
 
 
 class PictureFiles(NamedTuple):
