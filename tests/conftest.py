@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import importlib.metadata
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,7 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".pytest_cache" / 
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 # And what runs for a moment is not made fast first, which triples the time it takes to compile. What Sober compiles to
-# run for longer names its own options, and is the program that people run (but for files that use `quick_compiler` or
-# `lean_compiler`).
+# run for longer names its own options, and is the program that people run.
 QUICK = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
 if importlib.metadata.version("jaxlib").startswith("0.10."):  # its successors stop at a flag that they no longer know
     QUICK += " --xla_cpu_use_fusion_emitters=false"
@@ -95,39 +93,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     factory = getattr(session.config, "_tmp_path_factory", None)
     if factory is not None and "PYTEST_XDIST_WORKER" not in os.environ:
         shutil.rmtree(factory.getbasetemp() / "cache", ignore_errors=True)
-
-
-@pytest.fixture(scope="module")
-def quick_compiler() -> Iterator[None]:
-    """Compiles training, too, in a third of the time, in files that take few steps; a step takes four times as long."""
-    with _compiling(lambda fast: {}):
-        yield
-
-
-@pytest.fixture(scope="module")
-def lean_compiler() -> Iterator[None]:
-    """Compiles training and judging in half the time, in files that take many steps; most take as long as ever."""
-    with _compiling(lambda fast: {**fast, "xla_cpu_use_fusion_emitters": False}):
-        yield
-
-
-@contextlib.contextmanager
-def _compiling(options: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Iterator[None]:
-    """Compiles what runs for long with other options, and forgets what was compiled with them."""
-    from sober import device  # noqa: PLC0415
-    from sober.criteria.decoding import _decode as decodings  # noqa: PLC0415
-    from sober.criteria.discriminators import _programs as discriminators  # noqa: PLC0415
-    from sober.models.encode import _forward as encodings  # noqa: PLC0415
-    from sober.training import cohort  # noqa: PLC0415
-
-    compiled = (device.compiler_options, cohort._program, encodings, decodings, discriminators)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(device, "FAST_ON_CPU", options(device.FAST_ON_CPU))
-        for cached in compiled:
-            cached.cache_clear()
-        yield
-    for cached in compiled:
-        cached.cache_clear()
 
 
 @pytest.fixture

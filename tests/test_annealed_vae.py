@@ -10,8 +10,6 @@ from families import BLOCKS, small_runs
 from sober.methods.annealed_vae import capacity
 from sober.workflows.train import train
 
-pytestmark = pytest.mark.usefixtures("quick_compiler")
-
 
 @pytest.mark.parametrize(
     ("step", "nats"), [(0, 0.0), (1, 2.5e-4), (50_000, 12.5), (99_999, 24.99975), (100_000, 25.0), (300_000, 25.0)]

@@ -27,8 +27,6 @@ from sober.methods.method import kl_per_latent
 from sober.types import Adam
 from sober.workflows.train import train
 
-pytestmark = pytest.mark.usefixtures("quick_compiler")
-
 # Compiled as a whole; most of its operations by themselves would take as long.
 parts_of = jax.jit(decomposition, static_argnums=(3, 4))
 both = pytest.mark.parametrize("estimator", ["weighted", "stratified"])

@@ -22,8 +22,6 @@ from sober.metrics import METRICS
 from sober.training.progress import Progress
 from sober.words import parse_assignments
 
-pytestmark = pytest.mark.usefixtures("quick_compiler")
-
 SMALL = ["--steps", "20", "--latents", "3", "--batch", "16"]  # as in families.py: one compilation serves all
 
 

@@ -13,7 +13,6 @@ from sober.workflows.train import train
 
 PI = {"kp": 0.01, "ki": 0.001, "beta_min": 1.0, "beta_max": 5.0}
 STAIRS = {"start": 0.5, "rise": 0.15, "rise_every": 5000.0, "target": 18.0}
-pytestmark = pytest.mark.usefixtures("lean_compiler")
 
 
 def at(integral: float) -> Controller:

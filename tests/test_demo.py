@@ -16,7 +16,6 @@ from sober.models.model import load
 from test_explorer import canvas, chromium, opened  # noqa: F401 (chromium is a fixture)
 
 WIDTHS = [360, 1440, 3840]
-pytestmark = pytest.mark.usefixtures("lean_compiler")
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from sober.nets import NETS
-from sober.nets.discriminators import CodeDiscriminator, PictureDiscriminator
+from sober.nets import NETS, Compute
+from sober.nets.discriminators import code_discriminator, picture_discriminator
 from sober.nets.layers import instance_norm
 
 
@@ -54,15 +54,16 @@ def test_instance_norm_leaves_single_positions_and_flat_channels_finite() -> Non
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
 def test_logits_are_float32_whatever_is_computed_in(dtype: jnp.dtype) -> None:
-    codes = jax.jit(lambda key: CodeDiscriminator(key, 4, 8)(jnp.ones((5, 4)), dtype))(jax.random.key(0))
+    compute = Compute(dtype)
+    codes = jax.jit(lambda key: compute.run(code_discriminator(key, 4, 8), jnp.ones((5, 4))))(jax.random.key(0))
     assert codes.shape == (5, 2)
     assert codes.dtype == jnp.float32
     for name, nets in NETS.items():
         of = jax.eval_shape(
-            lambda key, nets=nets: PictureDiscriminator(key, nets, (16, 16, 1))(jnp.ones((5, 16, 16, 1)), dtype),
+            lambda key, nets=nets: compute.run(picture_discriminator(key, nets, (16, 16, 1)), jnp.ones((5, 16, 16, 1))),
             jax.random.key(0),
         )
-        assert of.shape == (5,), name
+        assert of.shape == (5, 1), name
         assert of.dtype == jnp.float32, name
 
 
@@ -70,7 +71,7 @@ def test_logits_are_float32_whatever_is_computed_in(dtype: jnp.dtype) -> None:
 def test_a_discriminator_of_pictures_judges_each_picture_alone(name: str) -> None:
     rng = np.random.default_rng(0)
     pictures = rng.random((4, 16, 16, 1), np.float32)
-    shapes = jax.eval_shape(lambda key: PictureDiscriminator(key, NETS[name], (16, 16, 1)), jax.random.key(0))
+    shapes = jax.eval_shape(lambda key: picture_discriminator(key, NETS[name], (16, 16, 1)), jax.random.key(0))
     # NumPy draws the weights: JAX would compile a program for every shape.
     net = jax.tree.map(lambda leaf: 0.1 * rng.standard_normal(leaf.shape, leaf.dtype), shapes)
     judge = jax.jit(lambda net, pictures: net(pictures))

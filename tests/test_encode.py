@@ -18,8 +18,6 @@ from sober.report.pictures import traversals
 from sober.types import Adam
 from sober.workflows.train import train
 
-pytestmark = pytest.mark.usefixtures("quick_compiler")
-
 
 @pytest.fixture(scope="module")
 def family(tmp_path_factory):

@@ -21,7 +21,6 @@ from sober.workflows.train import train
 
 EVERY_CRITERION = sorted(CRITERIA)
 STEPS = 20  # of criteria that train
-pytestmark = pytest.mark.usefixtures("lean_compiler")
 
 
 def quick(name: str) -> dict[str, Setting]:

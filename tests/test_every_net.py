@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from sober.errors import RequestError, UnknownError
-from sober.nets import NETS, Autoencoder, default_nets, find_nets
+from sober.nets import NETS, Autoencoder, Compute, autoencoder, default_nets, find_nets
 from sober.nets.graph import Build, channels_first
+from sober.nets.net import Net
 
 SHAPES = [(64, 64, 1), (64, 64, 3), (32, 48, 2), (16, 16, 1)]
 every_net = pytest.mark.parametrize("name", NETS)
@@ -23,12 +24,12 @@ every_net = pytest.mark.parametrize("name", NETS)
 
 def abstract(name: str, shape: tuple[int, int, int], latents: int = 10) -> Any:
     """An autoencoder of shapes without numbers: made at once, whatever its size."""
-    return jax.eval_shape(lambda key: Autoencoder(key, NETS[name], shape, latents), jax.random.key(0))
+    return jax.eval_shape(lambda key: autoencoder(key, NETS[name], shape, latents), jax.random.key(0))
 
 
 @functools.cache
 def maker(name: str) -> Callable[[jax.Array], Autoencoder]:
-    return jax.jit(lambda key: Autoencoder(key, NETS[name], (16, 16, 1), 3))
+    return jax.jit(lambda key: autoencoder(key, NETS[name], (16, 16, 1), 3))
 
 
 @functools.cache
@@ -38,6 +39,11 @@ def small(name: str) -> Autoencoder:
 
 def numbers(tree: Any) -> int:
     return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree))
+
+
+def sizes(net: Net) -> list[int]:
+    """Of the layers that have any numbers."""
+    return [size for size in map(numbers, net.layers) if size]
 
 
 @every_net
@@ -83,9 +89,9 @@ def multiplications(name: str) -> int:
     # Zeros that take no memory stand for the weights.
     zeros = jax.tree.map(lambda leaf: np.broadcast_to(np.float32(0), leaf.shape), abstract(name, shape, latents))
     to_codes, from_codes = Build("pictures", channels_first(shape)), Build("codes", (latents,))
-    last, _ = zeros.encoder.describe(to_codes)
-    to_codes.linear("out", last, zeros.encoder.describe(Build("pictures", channels_first(shape)))[1])
-    zeros.decoder.describe(from_codes)
+    layers, last = zeros.encoder.all_but_last()
+    to_codes.linear("out", layers.describe(to_codes, "", to_codes.input), last)
+    zeros.decoder.describe(from_codes, "", from_codes.input)
     total = 0
     for build in (to_codes, from_codes):
         for layer in build.layers.values():
@@ -104,8 +110,8 @@ def test_codes_and_logits_have_their_shapes_in_float32_whatever_the_nets_compute
 ) -> None:
     model = abstract(name, shape, latents=7)
     images, codes = jnp.zeros((5, *shape)), jnp.zeros((5, 7))
-    mean, logvar = jax.eval_shape(lambda model: model.encode(images, dtype), model)
-    logits = jax.eval_shape(lambda model: model.decode(codes, dtype), model)
+    mean, logvar = jax.eval_shape(lambda model: model.encode(images, Compute(dtype)), model)
+    logits = jax.eval_shape(lambda model: model.decode(codes, Compute(dtype)), model)
     assert mean.shape == logvar.shape == (5, 7)
     assert logits.shape == (5, *shape)
     assert mean.dtype == logvar.dtype == logits.dtype == jnp.float32
@@ -146,10 +152,8 @@ def test_conv_has_the_layers_of_the_sober_look_study() -> None:
         (4 * 4 * 32) * 32 + 32,
         (4 * 4 * 32) * 1 + 1,
     ]
-    ours = model.encoder
-    assert [numbers(layer) for layer in (*ours.convs, ours.hidden, ours.out)] == encoder
-    ours = model.decoder
-    assert [numbers(layer) for layer in (ours.hidden, ours.grid, *ours.deconvs)] == decoder
+    assert sizes(model.encoder) == encoder
+    assert sizes(model.decoder) == decoder
     assert numbers(model) == sum(encoder) + sum(decoder)
 
 
@@ -164,8 +168,7 @@ def test_dava_has_the_layers_of_its_paper() -> None:
         *[(4 * 4 * 64) * 64 + 64] * 3,
         (4 * 4 * 64) * 3 + 3,
     ]
-    ours = model.decoder
-    assert [numbers(layer) for layer in (ours.hidden, ours.grid, *ours.deconvs)] == decoder
+    assert sizes(model.decoder) == decoder
 
 
 @pytest.mark.parametrize(
@@ -186,21 +189,22 @@ def test_batch_norm_nets_have_the_layers_of_chen_et_al(name: str, channels: int,
 def test_resnet_has_the_layers_of_eastwood_and_williams() -> None:
     model = abstract("resnet", (64, 64, 3))
     widths = (64, 128, 256, 512, 512)
-    assert model.encoder.first.weight.shape == (9 * 3, 64)
-    for block, i, o in zip(model.encoder.blocks, widths, widths[1:], strict=False):
-        assert [conv.weight.shape for conv in block.convs] == [(9 * i, i), (9 * i, o)]
-        assert (block.around is None) == (i == o)
-    assert model.encoder.out.weight.shape == (4 * 4 * 512, 20)
-    assert model.decoder.grid.weight.shape == (10, 4 * 4 * 8 * 64)
-    widths = widths[::-1]
-    for block, i, o in zip(model.decoder.blocks, widths, widths[1:], strict=False):
-        assert [conv.weight.shape for conv in block.convs] == [(9 * i, o), (9 * o, o)]
-    assert model.decoder.last.weight.shape == (9 * 64, 3)
+    assert model.encoder.layer("first").weight.shape == (9 * 3, 64)
+    for n, (i, o) in enumerate(itertools.pairwise(widths)):
+        block = model.encoder.layer(f"blocks.{n}")
+        assert [block.main.layer(f"convs.{m}").weight.shape for m in (0, 1)] == [(9 * i, i), (9 * i, o)]
+        assert ("around" in block.around.names) == (i != o)
+    assert model.encoder.layer("out").weight.shape == (4 * 4 * 512, 20)
+    assert model.decoder.layer("grid").weight.shape == (10, 4 * 4 * 8 * 64)
+    for n, (i, o) in enumerate(itertools.pairwise(widths[::-1])):
+        block = model.decoder.layer(f"blocks.{n}")
+        assert [block.main.layer(f"convs.{m}").weight.shape for m in (0, 1)] == [(9 * i, o), (9 * o, o)]
+    assert model.decoder.layer("last").weight.shape == (9 * 64, 3)
 
 
 def test_dense_has_the_widths_of_the_papers() -> None:
     model = abstract("dense", (64, 64, 1))
-    encoder, decoder = ([layer.weight.shape for layer in net.stack.layers] for net in (model.encoder, model.decoder))
+    encoder, decoder = ([leaf.shape for leaf in jax.tree.leaves(net) if leaf.ndim > 1] for net in model.nets)
     assert encoder == [(4096, 1200), (1200, 1200), (1200, 20)]
     assert decoder == [(10, 1200), (1200, 1200), (1200, 1200), (1200, 4096)]
 

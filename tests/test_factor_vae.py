@@ -22,10 +22,8 @@ from sober.methods.factor_vae import (
     total_correlation,
 )
 from sober.methods.method import State, Terms
-from sober.nets.discriminators import CodeDiscriminator
+from sober.nets.discriminators import code_discriminator
 from sober.training.cohort import Program, signature
-
-pytestmark = pytest.mark.usefixtures("quick_compiler")
 
 
 def correlated(key: jax.Array, n: int, by: float) -> jax.Array:
@@ -45,7 +43,7 @@ def test_the_discriminator_finds_the_total_correlation_of_a_gaussian() -> None:
             codes, others = correlated(for_codes, 256, by), correlated(for_others, 256, by)
             return descend_discriminator(adversary, codes, permuted(others, for_order), rate * (1 - i / steps))[0]
 
-        discriminator = CodeDiscriminator(jax.random.key(0), latents=3, units=64)
+        discriminator = code_discriminator(jax.random.key(0), latents=3, units=64)
         start = Adversary(discriminator, adam(rate).init(discriminator))
         adversary = jax.lax.fori_loop(0, steps, step, start)
         return total_correlation(adversary.discriminator(correlated(jax.random.key(2), 20_000, by)))
@@ -130,7 +128,8 @@ def test_the_discriminator_is_that_of_the_paper() -> None:
         (run,) = small_runs("factor_vae", {"discriminator": discriminator}, seeds=1, nets=nets, latents=10)
         program = Program(BLOCKS, signature(run))
         carry = jax.eval_shape(program._init, program.inputs([run]), BLOCKS.data)
-        return [layer.weight.shape[1:] for layer in carry.state.memory.discriminator.stack.layers]
+        weights = [leaf.shape[1:] for leaf in jax.tree.leaves(carry.state.memory.discriminator)]
+        return [shape for shape in weights if len(shape) == 2]
 
     paper = [(10, 1000), *[(1000, 1000)] * 5, (1000, 2)]
     assert widths("conv") == widths("small", "wide") == paper

@@ -24,7 +24,6 @@ from sober.training.progress import Stopped
 from sober.workflows.fit import LENGTHS, MOST_SEEDS, SEEDS, Fit, fit, plan, write_codes
 
 QUICK: dict[str, Any] = {"steps": 60, "seeds": 2, "latents": 3, "method": ["beta_tcvae", "beta_vae"]}
-pytestmark = pytest.mark.usefixtures("lean_compiler")
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ import pytest
 
 from sober.methods import METHODS
 from sober.methods.method import Setup, bernoulli_loss
-from sober.nets import NETS
-from sober.nets.dense import DenseDecoder, DenseEncoder
+from sober.nets import NETS, Compute
+from sober.nets.dense import dense_decoder, dense_encoder
 
 STEP = 1e-6
 # Steps that go down several losses, one after the other, or down none, are checked by their own tests.
@@ -28,8 +28,8 @@ CHOICES = [
 # Smooth, so that differences are good everywhere.
 TINY = dataclasses.replace(
     NETS["small"],
-    encoder=lambda key, shape, outputs: DenseEncoder(key, shape, outputs, widths=(5,), activation=jnp.tanh),
-    decoder=lambda key, shape, latents: DenseDecoder(key, shape, latents, widths=(5,), activation=jnp.tanh),
+    encoder=lambda key, shape, outputs: dense_encoder(key, shape, outputs, widths=(5,), activation=jnp.tanh),
+    decoder=lambda key, shape, latents: dense_decoder(key, shape, latents, widths=(5,), activation=jnp.tanh),
 )
 
 
@@ -43,7 +43,7 @@ def float64() -> Iterator[None]:
 def test_the_gradient_agrees_with_central_differences(name, choices):
     """A step of plain gradient descent at rate 1 moves the weights by the gradient, which is how it is read here."""
     method = METHODS[name]
-    setup = Setup(TINY, (4, 4, 1), 3, 6, 40, jnp.float64, optax.sgd(1.0))
+    setup = Setup(TINY, (4, 4, 1), 3, 6, 40, Compute(jnp.float64), optax.sgd(1.0))
     hyper = {k: v if isinstance(v, str | bool) else np.float64(v) for k, v in method.settings(choices).items()}
     images = jnp.asarray(np.random.default_rng(0).uniform(size=(6, 4, 4, 1)))
     state = jax.tree.map(np.asarray, jax.jit(lambda key: method.init(setup, key, hyper))(jax.random.key(1)))

@@ -16,28 +16,27 @@ from families import BLOCKS, small_runs
 from sober.methods import METHODS
 from sober.methods.info_gan import (
     CRITIC_STEPS,
-    Game,
     critic_loss,
     draw_codes,
+    game,
     generator_loss,
     gradient_penalty,
     information_loss,
+    judged,
 )
 from sober.methods.method import Setup
 from sober.metrics import score
-from sober.nets import NETS
+from sober.nets import FLOAT32, NETS, Autoencoder
 from sober.workflows.train import train
 
-pytestmark = pytest.mark.usefixtures("quick_compiler")
-
 SHAPE, LATENTS, BATCH = (16, 16, 1), 3, 8
-SETUP = Setup(NETS["small"], SHAPE, LATENTS, BATCH, 4096, jnp.float32, optax.sgd(0.1))
+SETUP = Setup(NETS["small"], SHAPE, LATENTS, BATCH, 4096, FLOAT32, optax.sgd(0.1))
 HYPER: dict[str, Any] = METHODS["info_gan"].settings({})
 
 
 @functools.cache
-def game() -> Game:
-    return jax.jit(lambda key: Game(key, NETS["small"], SHAPE, LATENTS))(jax.random.key(0))
+def fresh() -> Autoencoder:
+    return jax.jit(lambda key: game(key, NETS["small"], SHAPE, LATENTS))(jax.random.key(0))
 
 
 def pictures(seed: int) -> np.ndarray:
@@ -46,7 +45,7 @@ def pictures(seed: int) -> np.ndarray:
 
 @jax.jit
 def penalty_of(critic: Any, real: jax.Array, fake: jax.Array) -> jax.Array:
-    return gradient_penalty(critic, real, fake, jax.random.key(0), jnp.float32)
+    return gradient_penalty(critic, real, fake, jax.random.key(0), FLOAT32)
 
 
 class Slope(eqx.Module):
@@ -54,9 +53,9 @@ class Slope(eqx.Module):
 
     weight: jax.Array
 
-    def judge(self, images: jax.Array, dtype: Any) -> tuple[jax.Array, jax.Array]:
+    def __call__(self, images: jax.Array) -> jax.Array:
         scores = images.reshape(len(images), -1) @ self.weight
-        return scores[:, None], scores
+        return jnp.stack([scores, scores], axis=1)
 
 
 @pytest.mark.parametrize("slope", [0.0, 1.0, 3.0])
@@ -70,8 +69,8 @@ def test_the_penalty_looks_anywhere_between_real_and_generated_pictures():
     """The slope of |x|² / 2 is x. From 0 to a picture of length s, its length is uniform between 0 and s."""
 
     class Bowl(eqx.Module):
-        def judge(self, images: jax.Array, dtype: Any) -> tuple[jax.Array, jax.Array]:
-            return images[:, 0, 0], jnp.sum(images**2, axis=(1, 2, 3)) / 2
+        def __call__(self, images: jax.Array) -> jax.Array:
+            return jnp.stack([images[:, 0, 0, 0], jnp.sum(images**2, axis=(1, 2, 3)) / 2], axis=1)
 
     real, s = np.zeros((100_000, 1, 1, 1), np.float32), np.float32(2.5)
     penalty = penalty_of(Bowl(), real, real + s)
@@ -79,7 +78,7 @@ def test_the_penalty_looks_anywhere_between_real_and_generated_pictures():
 
 
 def test_codes_are_uniform_with_variance_1():
-    setup = Setup(NETS["small"], SHAPE, 4, 20_000, 4096, jnp.float32, optax.sgd(0.1))
+    setup = Setup(NETS["small"], SHAPE, 4, 20_000, 4096, FLOAT32, optax.sgd(0.1))
     codes = np.asarray(draw_codes(jax.random.key(0), setup))
     np.testing.assert_allclose(codes.mean(0), 0, atol=0.03)
     np.testing.assert_allclose(codes.var(0), 1, atol=0.03)
@@ -93,13 +92,13 @@ def test_reading_codes_back_is_a_gaussian_likelihood_of_deviation_1():
 
 
 def test_critic_and_q_share_all_layers_but_the_last():
-    model = game()
+    model = fresh()
     leaves = [leaf.shape for leaf in jax.tree.leaves(model.encoder)]
     assert leaves.count((64, LATENTS + 1)) == 1  # Q's columns and the critic's
-    codes, scores = jax.jit(Game.judge)(model, pictures(0))
+    codes, scores = jax.jit(judged)(model.encoder, pictures(0))
     assert codes.shape == (BATCH, LATENTS)
     assert scores.shape == (BATCH,)
-    np.testing.assert_array_equal(jax.jit(Game.encode)(model, pictures(0))[0], codes)
+    np.testing.assert_array_equal(jax.jit(Autoencoder.encode)(model, pictures(0))[0], codes)
 
 
 def test_the_generator_descends_both_of_its_terms():
@@ -107,32 +106,28 @@ def test_the_generator_descends_both_of_its_terms():
     codes = draw_codes(jax.random.key(1), SETUP)
 
     @jax.jit
-    def descent(model: Game, weight: float) -> Any:
-        loss = lambda net: generator_loss(  # noqa: E731
-            eqx.tree_at(lambda m: m.decoder, model, net), codes, {"information": weight}, jnp.float32
-        )[0]
+    def descent(model: Autoencoder, weight: float) -> Any:
+        loss = lambda net: generator_loss(net, model.encoder, codes, {"information": weight}, FLOAT32)[0]  # noqa: E731
         return jax.grad(loss)(model.decoder)
 
-    def gradient(model: Game, weight: float) -> np.ndarray:
+    def gradient(model: Autoencoder, weight: float) -> np.ndarray:
         return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(descent(model, weight))])
 
-    out = game().encoder.stack.layers[-1]
-    blind = eqx.tree_at(lambda m: m.encoder.stack.layers[-1].weight, game(), out.weight.at[:, -1].set(0))
-    both = gradient(game(), 6.0)
-    np.testing.assert_allclose(both, gradient(game(), 0.0) + gradient(blind, 6.0), atol=1e-5)
-    assert np.abs(gradient(game(), 0.0)).max() > 1e-6
+    out = fresh().encoder.layers[-1]
+    blind = eqx.tree_at(lambda m: m.encoder.layers[-1].weight, fresh(), out.weight.at[:, -1].set(0))
+    both = gradient(fresh(), 6.0)
+    np.testing.assert_allclose(both, gradient(fresh(), 0.0) + gradient(blind, 6.0), atol=1e-5)
+    assert np.abs(gradient(fresh(), 0.0)).max() > 1e-6
 
 
 def test_the_critic_raises_real_above_generated_pictures():
-    model, real, fake = game(), pictures(0), pictures(1) ** 4
+    model, real, fake = fresh(), pictures(0), pictures(1) ** 4
     codes = draw_codes(jax.random.key(1), SETUP)
     optimiser = optax.adam(1e-3)
 
     @jax.jit
     def step(net: Any, memory: Any) -> Any:
-        loss = lambda net: critic_loss(  # noqa: E731
-            eqx.tree_at(lambda m: m.encoder, model, net), real, fake, codes, jax.random.key(2), HYPER, jnp.float32
-        )
+        loss = lambda net: critic_loss(net, real, fake, codes, jax.random.key(2), HYPER, FLOAT32)[:2]  # noqa: E731
         (_, terms), gradient = jax.value_and_grad(loss, has_aux=True)(net)
         updates, memory = optimiser.update(gradient, memory, net)
         return optax.apply_updates(net, updates), memory, terms
@@ -179,6 +174,6 @@ def test_its_codes_are_scored_like_any_others(tmp_path):
 
 @pytest.mark.parametrize("nets", ["conv", "resnet"])
 def test_it_plays_with_the_nets_of_the_papers(nets):
-    shapes = jax.eval_shape(lambda key: Game(key, NETS[nets], (64, 64, 3), 10), jax.random.key(0))
+    shapes = jax.eval_shape(lambda key: game(key, NETS[nets], (64, 64, 3), 10), jax.random.key(0))
     mean, logvar = jax.eval_shape(lambda model: model.encode(jnp.zeros((2, 64, 64, 3))), shapes)
     assert mean.shape == logvar.shape == (2, 10)

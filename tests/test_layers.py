@@ -14,6 +14,7 @@ import pytest
 from jax.test_util import check_grads
 
 from sober.nets import layers
+from sober.nets.forms import FORMS
 from sober.nets.layers import Conv, Conv3, Deconv, Linear, add_bias, doubled, halved, matmul, relu
 
 LAYOUT = ("NHWC", "HWIO", "NHWC")
@@ -149,13 +150,14 @@ def test_each_pair_of_operations_is_adjoint(there: str, back: str, before: Any, 
     np.testing.assert_array_equal(gradients[1], returned)
 
 
-@pytest.mark.parametrize(("operation", "c"), [("blocks", 3), ("spread", 5), ("corners", 3), ("written", 2)])
-def test_what_a_gpu_is_given_is_what_a_cpu_is_given(operation: str, c: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    call, x = getattr(layers, operation), normal(0, 2, 6, 8, c)
-    on_a_cpu = jax.jit(call)(x)
-    monkeypatch.setattr(layers, "_on_cpu", lambda: False)
-    again = functools.partial(call)  # another function, or it would not be looked at again
-    np.testing.assert_array_equal(jax.jit(again)(x), on_a_cpu)
+@pytest.mark.parametrize("name", sorted(FORMS))
+def test_what_a_gpu_is_given_is_what_a_cpu_is_given(name: str) -> None:
+    x = normal(0, *((48, 5) if name == "sums" else (2, 6, 8, 5)))
+    cpu, gpu = (np.asarray(jax.jit(form)(x)) for form in FORMS[name])
+    if name == "sums":  # in another order
+        np.testing.assert_allclose(cpu, gpu, rtol=1e-5)
+    else:
+        np.testing.assert_array_equal(cpu, gpu)
 
 
 @pytest.mark.parametrize(

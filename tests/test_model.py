@@ -16,8 +16,6 @@ from sober.models.grid import grid
 from sober.workflows.train import train
 from sober.worlds import world
 
-pytestmark = pytest.mark.usefixtures("quick_compiler")
-
 
 @pytest.fixture(scope="module")
 def family(tmp_path_factory):

@@ -29,8 +29,6 @@ from sober.workflows.train import train
 from sober.workflows.tune import tune
 from test_cli import run as command
 
-pytestmark = pytest.mark.usefixtures("quick_compiler")
-
 QUICK: dict[str, Any] = {"latents": 3, "batch": 16, "learning_rate": 1e-3, "steps": 20}
 STUDY = """
 from sober import Product, Study, Training

@@ -30,8 +30,6 @@ from sober.worlds.pictures.frame import Frame
 from sober.worlds.pictures.kept import record_path
 from sober.worlds.pictures.own import OwnPictures
 
-pytestmark = pytest.mark.usefixtures("quick_compiler")
-
 EXIF_ORIENTATION = 0x0112
 
 

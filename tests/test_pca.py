@@ -10,10 +10,8 @@ from sklearn.decomposition import PCA
 from families import BLOCKS, small_runs
 from sober.errors import RequestError
 from sober.methods.pca import Seen, also, fitted
-from sober.nets import NETS, Autoencoder
+from sober.nets import NETS, Autoencoder, autoencoder
 from sober.workflows.train import train
-
-pytestmark = pytest.mark.usefixtures("quick_compiler")
 
 one_more, encoded = jax.jit(also), jax.jit(Autoencoder.encode)
 
@@ -33,7 +31,7 @@ def after(*batches: np.ndarray, latents: int = 4) -> tuple[Autoencoder, Seen]:
 @jax.jit
 def fit(seen: Seen) -> Autoencoder:
     latents = len(seen.components)
-    return fitted(Autoencoder(jax.random.key(0), NETS["linear"], BLOCKS.image_shape, latents), seen)
+    return fitted(autoencoder(jax.random.key(0), NETS["linear"], BLOCKS.image_shape, latents), seen)
 
 
 @pytest.mark.parametrize("n", [100, 1000])  # fewer and more pictures than pixels

@@ -20,7 +20,6 @@ from sober.worlds.drawn.blocks import COLUMN_LANE, COLUMN_TAKEN, HEIGHT, LANES, 
 
 SHORT = {"steps": 600, "rate": 1e-3}
 NOISE = 0.2  # of the codes, in units of their spread: about half a place
-pytestmark = pytest.mark.usefixtures("lean_compiler")
 
 
 class Perfect(eqx.Module):

@@ -13,8 +13,6 @@ from sober.criteria import CRITERIA
 from sober.workflows.opened import Results
 from sober.workflows.train import train
 
-pytestmark = pytest.mark.usefixtures("quick_compiler")
-
 
 @pytest.fixture(scope="module")
 def family(tmp_path_factory: pytest.TempPathFactory) -> Results:

@@ -33,8 +33,6 @@ from sober.workflows.opened import open_results
 from sober.workflows.train import train
 from sober.worlds import WORLDS
 
-pytestmark = pytest.mark.usefixtures("quick_compiler")
-
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXTRAS = ("duckdb", "onnx", "onnxruntime", "pandas", "pyarrow", "torch")  # packages that not everyone has
 MOST_LEFT_OUT = 10  # blocks that do not run, in all pages together

@@ -33,8 +33,6 @@ from sober.worlds import WORLDS
 from sober.worlds.views import VIEWS
 from test_cli import run as command
 
-pytestmark = pytest.mark.usefixtures("quick_compiler")
-
 REGISTRIES: tuple[dict[str, Any], ...] = (METRICS, CRITERIA, METHODS, NETS, WORLDS, VIEWS)
 
 # A study, and one of each kind that it brings along. Of `lopsided` and `restless` the lowest value is the best.
@@ -53,7 +51,7 @@ from sober.methods import METHODS, Hyper, Method
 from sober.methods.method import elbo_terms, init_autoencoder, update_by
 from sober.metrics import METRICS, Meaning, Measured, Metric
 from sober.nets import NETS, Nets
-from sober.nets.dense import DenseDecoder, DenseEncoder
+from sober.nets.dense import dense_decoder, dense_encoder
 from sober.nets.nets import Cost as NetsCost
 from sober.worlds import WORLDS, Grid
 from sober.worlds.views import VIEWS, View
@@ -94,8 +92,8 @@ CRITERIA["restless"] = Criterion(
 
 
 def loss(model, images, key, hyper, setup):
-    terms, _ = elbo_terms(model, images, key, setup.dtype)
-    return terms["reconstruction"] + hyper["weight"] * terms["kl"], terms
+    elbo = elbo_terms(model, images, key, setup.compute)
+    return elbo.terms["reconstruction"] + hyper["weight"] * elbo.terms["kl"], elbo.terms, elbo.saw
 
 
 METHODS["heavy_vae"] = Method(
@@ -112,9 +110,9 @@ NETS["pocket"] = Nets(
     name="pocket",
     summary="eight units each way",
     reference="Pocket (2026) Nets That Fit",
-    encoder=functools.partial(DenseEncoder, widths=(8,)),
-    decoder=functools.partial(DenseDecoder, widths=(8,), activation=jax.nn.relu),
-    judge=functools.partial(DenseEncoder, widths=(8,)),
+    encoder=functools.partial(dense_encoder, widths=(8,)),
+    decoder=functools.partial(dense_decoder, widths=(8,), activation=jax.nn.relu),
+    judge=functools.partial(dense_encoder, widths=(8,)),
     cost=NetsCost(cpu=NETS_COST, gpu=NETS_COST),
     least=1,
 )

@@ -24,8 +24,6 @@ from sober.worlds.stored import Stored
 from sober.worlds.views import VIEWS, Joint, View, Without, view
 from sober.worlds.views.distributions import joint
 
-pytestmark = pytest.mark.usefixtures("quick_compiler")
-
 EVERY_VIEW = [
     "blocks | joint block_1 block_2 D",
     "blocks | keep block_2 block_4 block_1=3",

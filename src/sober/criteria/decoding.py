@@ -17,6 +17,7 @@ from sober.device import compiler_options
 from sober.methods.method import bernoulli_loss, sample
 from sober.models.encode import BATCH, models_at_once
 from sober.models.model import stacked
+from sober.nets import Compute
 from sober.types import Precision
 from sober.worlds import World
 
@@ -51,7 +52,7 @@ def reconstruction_errors(evidence: Evidence, seed: int, progress: Progress) -> 
 @functools.cache
 def _decode(precision: Precision) -> Callable[..., Float[Array, "M B"]]:
     """Reconstruction errors of one batch under models alike, in what they were trained in."""
-    dtype = jnp.dtype(precision)
+    compute = Compute(jnp.dtype(precision))
 
     def decode(
         world: World, models: Any, mean: Array, logvar: Array, data: Any, index: Int[Array, " B"], key: Any
@@ -59,7 +60,7 @@ def _decode(precision: Precision) -> Callable[..., Float[Array, "M B"]]:
         images = world.pixels(data, index, jax.random.key(0))
 
         def one(model: Any, mean: Float[Array, "B D"], logvar: Float[Array, "B D"]) -> Float[Array, " B"]:
-            logits = model.decode(sample(mean, logvar, key), dtype)
+            logits = model.decode(sample(mean, logvar, key), compute)
             return jnp.sum(bernoulli_loss(logits, images), axis=(1, 2, 3))
 
         return jax.vmap(one)(models, mean, logvar)

@@ -21,9 +21,7 @@ from sober.device import compiler_options, free_memory, seed_key
 from sober.methods.factor_vae import permuted
 from sober.methods.method import bernoulli_loss, follow, sample
 from sober.models.model import Model, stacked
-from sober.nets import NETS, Nets
-from sober.nets.nets import at_least_float32
-from sober.nets.norms import NoNorm
+from sober.nets import NETS, Compute, Nets
 from sober.training.train import Feed
 from sober.types import Precision
 from sober.worlds import World
@@ -122,30 +120,30 @@ def _programs(
     world: World, nets: Nets, shape: tuple[int, int, int], mixing: Mixing, precision: Precision, held_out: int
 ) -> Programs:
     """Everything computes in what the models were trained in."""
-    dtype = jnp.dtype(precision)
+    compute = Compute(jnp.dtype(precision))
 
     def pictures(
         model: Any, discriminator: Discriminator, images: Float[Array, "B H W C"], key: Key[Array, ""]
     ) -> Float[Array, "2B H W C"]:
         """Logits of reconstructions, then of as many pictures whose codes were mixed."""
         for_codes, for_mixing = jax.random.split(key)
-        mean, logvar = model.encode(images, dtype)
+        mean, logvar = model.encode(images, compute)
         codes = sample(mean, logvar, for_codes)
         if mixing == "permuted":
             mixed = permuted(codes, for_mixing)
         else:
             low, high = discriminator.low, discriminator.high
             mixed = jax.random.uniform(for_mixing, codes.shape, minval=low, maxval=high)
-        return model.decode(jnp.concatenate([codes, mixed]), dtype)
+        return model.decode(jnp.concatenate([codes, mixed]), compute)
 
     def logits(net: Any, both: Float[Array, "2B H W C"]) -> Float[Array, " 2B"]:
-        return at_least_float32(net(jax.nn.sigmoid(both).astype(dtype))[:, 0])
+        return compute.run(net, jax.nn.sigmoid(both))[:, 0]
 
     def untrained(who: Any, key: Key[Array, ""], rate: Any) -> tuple[Any, Any]:
         """Nets that have learnt nothing, and their optimisers."""
 
         def one(key: Key[Array, ""]) -> tuple[Any, Any]:
-            net = nets.judge(key, shape, 1, NoNorm)
+            net = nets.judge(key, shape, 1, None)
             return net, optax.adam(rate).init(net)
 
         return jax.vmap(one)(_keys(jax.random.fold_in(key, 1), who))
@@ -156,7 +154,7 @@ def _programs(
 
         def one(model: Any) -> tuple[Float[Array, " D"], Float[Array, " D"]]:
             # A part at a time: many models look at many pictures.
-            mean, logvar = jax.lax.map(lambda part: model.encode(part, dtype), images)
+            mean, logvar = jax.lax.map(lambda part: model.encode(part, compute), images)
             codes = sample(mean, logvar, seed_key(1))
             return codes.min(axis=(0, 1)), codes.max(axis=(0, 1))
 

@@ -6,30 +6,25 @@ Nets describe themselves: `sober.nets.graph` says what each kind of layer does, 
 from __future__ import annotations
 
 from sober.models.model import Model
-from sober.nets.graph import Build, Graph, Layer, channels_first, undescribed
+from sober.nets.graph import Build, Graph, Layer, channels_first
 
 __all__ = ["Graph", "Layer", "decoder_graph", "encoder_graph"]
 
 
 def encoder_graph(model: Model) -> Graph:
     """`pictures` (C, H, W) in [0, 1] to `mean` and `logvar`, each (D,): two linear layers side by side."""
-    net = model.autoencoder.encoder
-    if not hasattr(net, "describe"):
-        raise undescribed(f"the encoder of nets {model.run.nets!r} ({type(net).__name__})")
     build = Build("pictures", channels_first(model.image_shape))
-    x, last = net.describe(build)
-    for name, head in zip(("mean", "logvar"), model.autoencoder.heads(last), strict=True):
+    layers, last = model.autoencoder.encoder.all_but_last()
+    x = layers.describe(build, "", build.input)
+    for name, head in zip(("mean", "logvar"), model.autoencoder.reading.heads(last), strict=True):
         build.linear(name, x, head)
     return build.graph({"mean": "mean", "logvar": "logvar"})
 
 
 def decoder_graph(model: Model, *, logits: bool = False) -> Graph:
     """`codes` (D,) to `pictures` (C, H, W) in [0, 1], or to their `logits`."""
-    net = model.autoencoder.decoder
-    if not hasattr(net, "describe"):
-        raise undescribed(f"the decoder of nets {model.run.nets!r} ({type(net).__name__})")
     build = Build("codes", (model.run.latents,))
-    x = net.describe(build)
+    x = model.autoencoder.decoder.describe(build, "", build.input)
     if logits:
         return build.graph({"logits": x.name})
     build.add("sigmoid", x, name="pictures")

@@ -20,6 +20,7 @@ from sober.methods.method import (
     Hyper,
     Images,
     Method,
+    Objective,
     Scalar,
     Setup,
     State,
@@ -36,13 +37,12 @@ def capacity(step: Int[Array, ""], hyper: Mapping[str, Any]) -> Scalar:
     return hyper["c_max"] * jnp.minimum(step / hyper["iteration_threshold"], 1)
 
 
-def loss(
-    model: Autoencoder, images: Images, key: Key[Array, ""], hyper: Mapping[str, Any], setup: Setup
-) -> tuple[Scalar, Terms]:
+def loss(model: Autoencoder, images: Images, key: Key[Array, ""], hyper: Mapping[str, Any], setup: Setup) -> Objective:
     """The objective at one capacity, `hyper["capacity"]`."""
-    terms, _ = elbo_terms(model, images, key, setup.dtype)
-    total = terms["reconstruction"] + hyper["gamma"] * jnp.abs(terms["kl"] - hyper["capacity"])
-    return total, {**terms, "capacity": hyper["capacity"]}
+    elbo = elbo_terms(model, images, key, setup.compute)
+    distance = jnp.abs(elbo.terms["kl"] - hyper["capacity"])
+    total = elbo.terms["reconstruction"] + hyper["gamma"] * distance
+    return total, {**elbo.terms, "capacity": hyper["capacity"]}, elbo.saw
 
 
 def update(

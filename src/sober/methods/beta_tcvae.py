@@ -20,8 +20,8 @@ from jaxtyping import Array, Float, Int, Key
 
 from sober.errors import RequestError
 from sober.methods.beta_vae import advised
-from sober.methods.method import Draw, Hyper, Method, Scalar, Setup, State, Terms, descend, elbo_terms
-from sober.nets import Autoencoder
+from sober.methods.method import Draw, Hyper, Method, Objective, Scalar, Setup, State, Terms, descend, elbo_terms
+from sober.nets import Autoencoder, autoencoder
 
 DEPTH = 32  # of the flow, for each latent
 
@@ -107,7 +107,7 @@ def new_flow(latents: int) -> Flow:
 
 
 def init(setup: Setup, key: Key[Array, ""], hyper: Mapping[str, Any]) -> State:
-    model = Autoencoder(key, setup.nets, setup.image_shape, setup.latents)
+    model = autoencoder(key, setup.nets, setup.image_shape, setup.latents)
     flow = new_flow(setup.latents) if hyper["prior"] == "flow" else ()
     return State(model, setup.optimiser.init((model, flow)), flow)
 
@@ -119,18 +119,18 @@ def update(
     for_images, for_loss = jax.random.split(key)
     images = draw(for_images)
 
-    def loss(params: tuple[Autoencoder, Any]) -> tuple[Scalar, Terms]:
+    def loss(params: tuple[Autoencoder, Any]) -> Objective:
         model, flow = params
-        terms, (mean, logvar, codes) = elbo_terms(model, images, for_loss, setup.dtype)
+        terms, mean, logvar, codes, saw = elbo_terms(model, images, for_loss, setup.compute)
         log_prior = flow.log_density(codes) if flow else None
         parts = decomposition(mean, logvar, codes, setup.pictures, hyper["estimator"], log_prior)
         weighted = sum(hyper[name] * part for name, part in zip(("alpha", "beta", "gamma"), parts, strict=True))
         names = ("mutual_information", "total_correlation", "dimension_wise_kl")
-        return terms["reconstruction"] + weighted, {**terms, **dict(zip(names, parts, strict=True))}
+        return terms["reconstruction"] + weighted, {**terms, **dict(zip(names, parts, strict=True))}, saw
 
     params = (state.model, state.memory)
-    (model, flow), optimiser, terms = descend(loss, params, setup.optimiser, state.optimiser)
-    return State(model, optimiser, flow), terms
+    (model, flow), optimiser, terms, saw = descend(loss, params, setup.optimiser, state.optimiser)
+    return State(model.having_seen(saw), optimiser, flow), terms
 
 
 beta_tcvae = Method(

@@ -13,15 +13,13 @@ from typing import Any
 
 from jaxtyping import Array, Key
 
-from sober.methods.method import Hyper, Images, Method, Scalar, Setup, Terms, elbo_terms, init_autoencoder, update_by
+from sober.methods.method import Hyper, Images, Method, Objective, Setup, elbo_terms, init_autoencoder, update_by
 from sober.nets import Autoencoder
 
 
-def loss(
-    model: Autoencoder, images: Images, key: Key[Array, ""], hyper: Mapping[str, Any], setup: Setup
-) -> tuple[Scalar, Terms]:
-    terms, _ = elbo_terms(model, images, key, setup.dtype)
-    return terms["reconstruction"] + hyper["beta"] * terms["kl"], terms
+def loss(model: Autoencoder, images: Images, key: Key[Array, ""], hyper: Mapping[str, Any], setup: Setup) -> Objective:
+    elbo = elbo_terms(model, images, key, setup.compute)
+    return elbo.terms["reconstruction"] + hyper["beta"] * elbo.terms["kl"], elbo.terms, elbo.saw
 
 
 def advised(small: bool, steps: int) -> Mapping[str, tuple[float, ...]]:

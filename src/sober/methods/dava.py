@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
@@ -40,12 +39,12 @@ from sober.methods.method import (
     elbo_terms,
     follow,
     init_autoencoder,
-    norm_of,
     sample,
 )
-from sober.nets import Autoencoder
-from sober.nets.discriminators import PictureDiscriminator
-from sober.nets.norms import map_statistics
+from sober.nets import Autoencoder, Compute
+from sober.nets.discriminators import picture_discriminator
+from sober.nets.net import Net
+from sober.nets.nets import Saw
 
 SMOOTHING = 0.1  # how far labels are from 0 and 1; the paper names no number
 REFERENCE_CONFIDENCE = 0.6  # the public code: above it a picture counts as a reconstruction; also its largest smoothing
@@ -63,17 +62,17 @@ class Parts(NamedTuple):
 
 
 class Memory(NamedTuple):
-    discriminator: PictureDiscriminator
+    discriminator: Net
     optimiser: Any  # of the discriminator
     capacity: Scalar  # C, in nats for each latent
 
 
 def annealed(
-    model: Autoencoder, images: Images, key: Key[Array, ""], capacity: Scalar, gamma: Scalar, dtype: Any
-) -> tuple[Scalar, Terms]:
+    model: Autoencoder, images: Images, key: Key[Array, ""], capacity: Scalar, gamma: Scalar, compute: Compute
+) -> tuple[Scalar, tuple[Terms, Saw]]:
     """The autoencoder's own objective. The fourth power lets KL waver from batch to batch but never far."""
-    terms, (mean, _, _) = elbo_terms(model, images, key, dtype)
-    return terms["reconstruction"] + gamma * (terms["kl"] / mean.shape[1] - capacity) ** 4, terms
+    terms, mean, _, _, saw = elbo_terms(model, images, key, compute)
+    return terms["reconstruction"] + gamma * (terms["kl"] / mean.shape[1] - capacity) ** 4, (terms, saw)
 
 
 def labels(batch: int, key: Key[Array, ""], variant: str) -> Logits:
@@ -129,16 +128,20 @@ def over_batch(losses: Float[Array, " n"], variant: str) -> Scalar:
     return jnp.sum(losses) if variant == "reference" else jnp.mean(losses)
 
 
-def pictures(model: Autoencoder, codes: Float[Array, "B D"], dtype: Any) -> Images:
+def pictures(model: Autoencoder, codes: Float[Array, "B D"], compute: Compute) -> Images:
     """What the discriminator sees of codes."""
-    return jax.nn.sigmoid(model.decode(codes, dtype))
+    return jax.nn.sigmoid(model.decode_batch(codes, compute)[0])
+
+
+def judged(discriminator: Net, both: Images, compute: Compute) -> Logits:
+    """How much each picture looks like a reconstruction."""
+    return compute.run(discriminator, both)[:, 0]
 
 
 def clipped(gradient: Any) -> tuple[Any, Scalar]:
     """The gradient with a norm of 1 at most, and the norm it had."""
-    norm = norm_of(gradient)
-    shorter = jax.tree.map(lambda leaf: leaf / jnp.maximum(norm, 1), gradient)
-    return map_statistics(lambda _, distance: distance, shorter, gradient), norm
+    norm = optax.tree.norm(gradient)
+    return jax.tree.map(lambda leaf: leaf / jnp.maximum(norm, 1), gradient), norm
 
 
 def move(setup: Setup, model: Autoencoder, optimiser: Parts, gradient: Any, moves: Parts) -> tuple[Autoencoder, Parts]:
@@ -150,14 +153,13 @@ def move(setup: Setup, model: Autoencoder, optimiser: Parts, gradient: Any, move
         return jax.tree.map(lambda new, old: jnp.where(getattr(moves, part), new, old), after, before)
 
     (encoder, for_encoder), (decoder, for_decoder) = moved("encoder"), moved("decoder")
-    model = eqx.tree_at(lambda model: (model.encoder, model.decoder), model, (encoder, decoder))
-    return model, Parts(for_encoder, for_decoder)
+    return model.with_nets(encoder, decoder), Parts(for_encoder, for_decoder)
 
 
 def init(setup: Setup, key: Key[Array, ""], hyper: Mapping[str, Any]) -> State:
     for_model, for_discriminator = jax.random.split(key)
     model = init_autoencoder(setup, for_model, hyper).model
-    discriminator = PictureDiscriminator(for_discriminator, setup.nets, setup.image_shape)
+    discriminator = picture_discriminator(for_discriminator, setup.nets, setup.image_shape)
     memory = Memory(discriminator, optax.adam(hyper["discriminator_rate"]).init(discriminator), jnp.zeros(()))
     return State(model, Parts(setup.optimiser.init(model.encoder), setup.optimiser.init(model.decoder)), memory)
 
@@ -167,30 +169,30 @@ def update(
 ) -> tuple[State, Terms]:
     for_images, for_codes, for_codes_again, for_order, for_labels = jax.random.split(key, 5)
     discriminator, memory, capacity = state.memory
-    variant, dtype = hyper["variant"], setup.dtype
+    variant, compute = hyper["variant"], setup.compute
     images = draw(for_images)
 
     # 1. The autoencoder.
-    (loss, terms), gradient = jax.value_and_grad(annealed, has_aux=True)(
-        state.model, images, for_codes, capacity, hyper["gamma"], dtype
+    (loss, (terms, saw)), gradient = jax.value_and_grad(annealed, has_aux=True)(
+        state.model, images, for_codes, capacity, hyper["gamma"], compute
     )
     gradient, norm = clipped(gradient)
-    model, optimiser = move(setup, state.model, state.optimiser, gradient, Parts(True, True))
+    model, optimiser = move(setup, state.model.having_seen(saw), state.optimiser, gradient, Parts(True, True))
 
     # What it makes now: each function `to_…` will lead the gradient of step 4 back to the part that it is for.
     def encode(model: Autoencoder) -> Float[Array, "B D"]:
-        mean, logvar = model.encode(images, dtype)
+        (mean, logvar), _ = model.encode_batch(images, compute)
         return sample(mean, logvar, for_codes_again)
 
     codes, to_encoder = jax.vjp(encode, model)
-    rebuilt, to_codes = jax.vjp(lambda codes: pictures(model, codes, dtype), codes)
+    rebuilt, to_codes = jax.vjp(lambda codes: pictures(model, codes, compute), codes)
     mixed_codes = permuted(codes, for_order)
-    generated, to_decoder = jax.vjp(lambda model: pictures(model, mixed_codes, dtype), model)
+    generated, to_decoder = jax.vjp(lambda model: pictures(model, mixed_codes, compute), model)
     both = jnp.concatenate([rebuilt, generated])  # (2B, H, W, C)
 
     # 2. The discriminator.
-    def judge(net: PictureDiscriminator) -> tuple[Scalar, Logits]:
-        logits = net(both, dtype)
+    def judge(net: Net) -> tuple[Scalar, Logits]:
+        logits = judged(net, both, compute)
         return cross_entropy(logits, labels(len(images), for_labels, variant), variant), logits
 
     (discriminator_loss, logits), gradient = jax.value_and_grad(judge, has_aux=True)(discriminator)
@@ -203,7 +205,7 @@ def update(
 
     # 4. The autoencoder against the discriminator.
     weight = weights(accuracy, hyper)
-    to_pictures = jax.grad(lambda both: adversarial(discriminator(both, dtype), weight, variant))(both)
+    to_pictures = jax.grad(lambda both: adversarial(judged(discriminator, both, compute), weight, variant))(both)
     to_rebuilt, to_generated = jnp.split(to_pictures, 2)
     of_encoder, encoder_norm = clipped(to_encoder(*to_codes(to_rebuilt))[0].encoder)
     of_decoder, decoder_norm = clipped(to_decoder(to_generated)[0].decoder)

@@ -16,7 +16,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from sober.methods.method import Hyper, Images, Method, Scalar, Setup, Terms, elbo_terms, init_autoencoder, update_by
+from sober.methods.method import (
+    Elbo,
+    Hyper,
+    Images,
+    Method,
+    Objective,
+    Scalar,
+    Setup,
+    elbo_terms,
+    init_autoencoder,
+    update_by,
+)
 from sober.nets import Autoencoder
 
 
@@ -33,19 +44,17 @@ def distance_to_identity(covariance: Float[Array, "D D"]) -> tuple[Scalar, Scala
     return jnp.sum(covariance**2) - jnp.sum(diagonal**2), jnp.sum((diagonal - 1) ** 2)
 
 
-def penalised(terms: Terms, covariance: Float[Array, "D D"], hyper: Mapping[str, Any]) -> tuple[Scalar, Terms]:
+def penalised(elbo: Elbo, covariance: Float[Array, "D D"], hyper: Mapping[str, Any]) -> Objective:
     """The evidence lower bound and the penalty on a covariance: the loss of both DIP-VAEs."""
     off_diagonal, diagonal = distance_to_identity(covariance)
     penalty = hyper["lambda_od"] * (off_diagonal + hyper["lambda_d_factor"] * diagonal)
-    total = terms["reconstruction"] + terms["kl"] + penalty
-    return total, {**terms, "off_diagonal": off_diagonal, "diagonal": diagonal}
+    total = elbo.terms["reconstruction"] + elbo.terms["kl"] + penalty
+    return total, {**elbo.terms, "off_diagonal": off_diagonal, "diagonal": diagonal}, elbo.saw
 
 
-def loss(
-    model: Autoencoder, images: Images, key: Key[Array, ""], hyper: Mapping[str, Any], setup: Setup
-) -> tuple[Scalar, Terms]:
-    terms, (mean, _, _) = elbo_terms(model, images, key, setup.dtype)
-    return penalised(terms, covariance(mean), hyper)
+def loss(model: Autoencoder, images: Images, key: Key[Array, ""], hyper: Mapping[str, Any], setup: Setup) -> Objective:
+    elbo = elbo_terms(model, images, key, setup.compute)
+    return penalised(elbo, covariance(elbo.mean), hyper)
 
 
 dip_vae_i = Method(

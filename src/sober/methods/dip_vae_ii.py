@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from sober.methods.dip_vae_i import covariance, penalised
-from sober.methods.method import Hyper, Images, Method, Scalar, Setup, Terms, elbo_terms, init_autoencoder, update_by
+from sober.methods.method import Hyper, Images, Method, Objective, Setup, elbo_terms, init_autoencoder, update_by
 from sober.nets import Autoencoder
 
 
@@ -24,11 +24,9 @@ def sample_covariance(mean: Float[Array, "B D"], logvar: Float[Array, "B D"]) ->
     return covariance(mean) + jnp.diag(jnp.mean(jnp.exp(logvar), axis=0))
 
 
-def loss(
-    model: Autoencoder, images: Images, key: Key[Array, ""], hyper: Mapping[str, Any], setup: Setup
-) -> tuple[Scalar, Terms]:
-    terms, (mean, logvar, _) = elbo_terms(model, images, key, setup.dtype)
-    return penalised(terms, sample_covariance(mean, logvar), hyper)
+def loss(model: Autoencoder, images: Images, key: Key[Array, ""], hyper: Mapping[str, Any], setup: Setup) -> Objective:
+    elbo = elbo_terms(model, images, key, setup.compute)
+    return penalised(elbo, sample_covariance(elbo.mean, elbo.logvar), hyper)
 
 
 dip_vae_ii = Method(

@@ -32,8 +32,10 @@ from sober.methods.method import (
     init_autoencoder,
     sample,
 )
-from sober.nets import Autoencoder
-from sober.nets.discriminators import CodeDiscriminator
+from sober.nets import FLOAT32, Autoencoder, Compute
+from sober.nets.discriminators import code_discriminator
+from sober.nets.net import Net
+from sober.nets.nets import Saw
 
 UNITS = {"wide": 1000, "narrow": 64}  # "auto" is what the nets say
 
@@ -43,7 +45,7 @@ Codes = Float[Array, "B D"]
 class Adversary(NamedTuple):
     """The discriminator and its optimiser's memory."""
 
-    discriminator: CodeDiscriminator
+    discriminator: Net
     optimiser: Any
 
 
@@ -64,12 +66,15 @@ def cross_entropy(logits: Float[Array, "2B 2"]) -> Scalar:
 
 
 def descend_discriminator(
-    adversary: Adversary, codes: Codes, broken: Codes, rate: float | Scalar, dtype: Any = jnp.float32
+    adversary: Adversary, codes: Codes, broken: Codes, rate: float | Scalar, compute: Compute = FLOAT32
 ) -> tuple[Adversary, Terms]:
     """One step of the discriminator with Adam(0.5, 0.9), on codes and on codes whose latents were permuted."""
     both = jnp.concatenate([codes, broken])
-    discriminator, optimiser, terms = descend(
-        lambda net: (cross_entropy(net(both, dtype)), {}), adversary.discriminator, adam(rate), adversary.optimiser
+    discriminator, optimiser, terms, _ = descend(
+        lambda net: (cross_entropy(compute.run(net, both)), {}, None),
+        adversary.discriminator,
+        adam(rate),
+        adversary.optimiser,
     )
     return Adversary(discriminator, optimiser), {f"discriminator_{name}": term for name, term in terms.items()}
 
@@ -82,7 +87,7 @@ def adam(rate: float | Scalar) -> optax.GradientTransformation:
 def init(setup: Setup, key: Key[Array, ""], hyper: Mapping[str, Any]) -> State:
     for_model, for_discriminator = jax.random.split(key)
     units = UNITS.get(hyper["discriminator"], setup.nets.code_units)
-    discriminator = CodeDiscriminator(for_discriminator, setup.latents, units)
+    discriminator = code_discriminator(for_discriminator, setup.latents, units)
     adversary = Adversary(discriminator, adam(hyper["discriminator_rate"]).init(discriminator))
     return init_autoencoder(setup, for_model, hyper)._replace(memory=adversary)
 
@@ -93,20 +98,21 @@ def update(
     for_images, for_codes, for_others, for_other_codes, for_order = jax.random.split(key, 5)
     images = draw(for_images)
 
-    def loss(model: Autoencoder) -> tuple[Scalar, dict[str, Array]]:
-        terms, (_, _, codes) = elbo_terms(model, images, for_codes, setup.dtype)
-        dependence = total_correlation(state.memory.discriminator(codes, setup.dtype))
+    def loss(model: Autoencoder) -> tuple[Scalar, Terms, tuple[Codes, Saw]]:
+        terms, _, _, codes, saw = elbo_terms(model, images, for_codes, setup.compute)
+        dependence = total_correlation(setup.compute.run(state.memory.discriminator, codes))
         total = terms["reconstruction"] + terms["kl"] + hyper["gamma"] * dependence
-        return total, {**terms, "total_correlation": dependence, "codes": codes}
+        return total, {**terms, "total_correlation": dependence}, (codes, saw)
 
-    model, optimiser, terms = descend(loss, state.model, setup.optimiser, state.optimiser)
-    codes = others = terms.pop("codes")
+    model, optimiser, terms, (codes, saw) = descend(loss, state.model, setup.optimiser, state.optimiser)
+    others = codes
     if hyper["second_batch"]:  # encoded by the same weights as the first
-        others = sample(*state.model.encode(draw(for_others), setup.dtype), for_other_codes)
+        (mean, logvar), _ = state.model.encode_batch(draw(for_others), setup.compute)
+        others = sample(mean, logvar, for_other_codes)
     adversary, of_discriminator = descend_discriminator(
-        state.memory, codes, permuted(others, for_order), hyper["discriminator_rate"], setup.dtype
+        state.memory, codes, permuted(others, for_order), hyper["discriminator_rate"], setup.compute
     )
-    return State(model, optimiser, adversary), terms | of_discriminator
+    return State(model.having_seen(saw), optimiser, adversary), terms | of_discriminator
 
 
 factor_vae = Method(

@@ -27,9 +27,10 @@ from jaxtyping import Array, Float, Int, Key
 
 from sober.methods.factor_vae import adam
 from sober.methods.method import Draw, Hyper, Images, Method, Scalar, Setup, State, Terms, descend
-from sober.nets import Autoencoder, Nets
+from sober.nets import FLOAT32, Autoencoder, Compute, Nets
 from sober.nets.graph import Affine
-from sober.nets.nets import Shape, at_least_float32
+from sober.nets.net import Net, Seen
+from sober.nets.nets import Shape
 from sober.nets.norms import LayerNorm
 
 CRITIC_STEPS = 5  # for each step of the generator (Gulrajani et al.)
@@ -38,30 +39,38 @@ HALF_WIDTH = math.sqrt(3)  # of a uniform distribution with variance 1
 Codes = Float[Array, "B D"]
 
 
-class Game(Autoencoder):
-    """Q, which is the encoder, with the critic as one output more; and the generator, which is the decoder."""
+class CodesAndScore(eqx.Module):
+    """The encoder's outputs are the codes that Q reads, without a spread, and the critic's score."""
 
-    def __init__(self, key: Key[Array, ""], nets: Nets, shape: Shape, latents: int) -> None:
-        for_critic, for_generator = jax.random.split(key)
-        self.encoder = nets.judge(for_critic, shape, latents + 1, LayerNorm)
-        self.decoder = nets.decoder(for_generator, shape, latents)
-
-    def encode(self, images: Images, dtype: Any = jnp.float32) -> tuple[Codes, Codes]:
-        mean = self.judge(images, dtype)[0]
+    def codes(self, outputs: Float[Array, "B D+1"]) -> tuple[Codes, Codes]:
+        mean = outputs[:, :-1]
         return mean, jnp.zeros_like(mean)
 
-    def judge(self, images: Images, dtype: Any = jnp.float32) -> tuple[Codes, Float[Array, " B"]]:
-        """The codes that pictures seem to come from, and how real they look."""
-        outputs = at_least_float32(self.encoder(images.astype(dtype)))
-        return outputs[:, :-1], outputs[:, -1]
-
     def heads(self, last: Affine) -> tuple[Affine, Affine]:
-        """Q's outputs, without the critic's; there is no log-variance, so it is 0."""
         codes = last.part(0, len(last.bias) - 1)
         return codes, Affine(np.zeros_like(codes.weight), np.zeros_like(codes.bias))
 
-    def generate(self, codes: Codes, dtype: Any = jnp.float32) -> Images:
-        return jax.nn.sigmoid(self.decode(codes, dtype))
+
+def game(key: Key[Array, ""], nets: Nets, shape: Shape, latents: int) -> Autoencoder:
+    """Q, which is the encoder, with the critic as one output more; and the generator, which is the decoder."""
+    for_critic, for_generator = jax.random.split(key)
+    critic, generator = (
+        nets.judge(for_critic, shape, latents + 1, LayerNorm),
+        nets.decoder(for_generator, shape, latents),
+    )
+    return Autoencoder(critic, generator, CodesAndScore())
+
+
+def judged(critic: Net, images: Images, compute: Compute = FLOAT32) -> tuple[Codes, Float[Array, " B"]]:
+    """The codes that pictures seem to come from, and how real they look."""
+    outputs = compute.run(critic, images)
+    return outputs[:, :-1], outputs[:, -1]
+
+
+def generated(generator: Net, codes: Codes, compute: Compute = FLOAT32) -> tuple[Images, Seen]:
+    """Pictures of codes, and what the generator saw of the batch."""
+    logits, seen = compute.run_batch(generator, codes)
+    return jax.nn.sigmoid(logits), seen
 
 
 def information_loss(codes: Codes, read: Codes) -> Scalar:
@@ -69,31 +78,40 @@ def information_loss(codes: Codes, read: Codes) -> Scalar:
     return 0.5 * jnp.sum((codes - read) ** 2) / len(codes)
 
 
-def gradient_penalty(model: Game, real: Images, fake: Images, key: Key[Array, ""], dtype: Any) -> Scalar:
+def gradient_penalty(critic: Net, real: Images, fake: Images, key: Key[Array, ""], compute: Compute) -> Scalar:
     """E[(|∇D| - 1)²] at a random place between each real and each generated picture."""
     place = jax.random.uniform(key, (len(real), 1, 1, 1))
     between = real + place * (fake - real)
-    slope = jax.grad(lambda pictures: jnp.sum(model.judge(pictures, dtype)[1]))(between)
+    slope = jax.grad(lambda pictures: jnp.sum(judged(critic, pictures, compute)[1]))(between)
     squares = jnp.sum(slope.reshape(len(real), -1) ** 2, axis=1)
     return jnp.mean((jnp.sqrt(squares + 1e-12) - 1) ** 2)  # the root of 0 has no derivative
 
 
 def critic_loss(
-    model: Game, real: Images, fake: Images, codes: Codes, key: Key[Array, ""], hyper: Mapping[str, Any], dtype: Any
-) -> tuple[Scalar, Terms]:
-    read, scores = model.judge(jnp.concatenate([fake, real]), dtype)
+    critic: Net,
+    real: Images,
+    fake: Images,
+    codes: Codes,
+    key: Key[Array, ""],
+    hyper: Mapping[str, Any],
+    compute: Compute,
+) -> tuple[Scalar, Terms, None]:
+    read, scores = judged(critic, jnp.concatenate([fake, real]), compute)
     of_fake, of_real = jnp.split(scores, 2)
     distance = jnp.mean(of_real) - jnp.mean(of_fake)
-    penalty = gradient_penalty(model, real, fake, key, dtype)
+    penalty = gradient_penalty(critic, real, fake, key, compute)
     information = information_loss(codes, read[: len(codes)])
     loss = -distance + hyper["penalty"] * penalty + hyper["information"] * information
-    return loss, {"wasserstein": distance, "penalty": penalty}
+    return loss, {"wasserstein": distance, "penalty": penalty}, None
 
 
-def generator_loss(model: Game, codes: Codes, hyper: Mapping[str, Any], dtype: Any) -> tuple[Scalar, Terms]:
-    read, scores = model.judge(model.generate(codes, dtype), dtype)
+def generator_loss(
+    generator: Net, critic: Net, codes: Codes, hyper: Mapping[str, Any], compute: Compute
+) -> tuple[Scalar, Terms, Seen]:
+    pictures, seen = generated(generator, codes, compute)
+    read, scores = judged(critic, pictures, compute)
     information = information_loss(codes, read)
-    return hyper["information"] * information - jnp.mean(scores), {"information": information}
+    return hyper["information"] * information - jnp.mean(scores), {"information": information}, seen
 
 
 def draw_codes(key: Key[Array, ""], setup: Setup) -> Codes:
@@ -101,7 +119,7 @@ def draw_codes(key: Key[Array, ""], setup: Setup) -> Codes:
 
 
 def init(setup: Setup, key: Key[Array, ""], hyper: Mapping[str, Any]) -> State:
-    model = Game(key, setup.nets, setup.image_shape, setup.latents)
+    model = game(key, setup.nets, setup.image_shape, setup.latents)
     return State(model, setup.optimiser.init(model.decoder), adam(hyper["critic_rate"]).init(model.encoder))
 
 
@@ -111,16 +129,13 @@ def update(
     for_critic, for_generator = jax.random.split(key)
     generator = state.model.decoder
 
-    def with_(critic: Any, generator: Any) -> Any:
-        return eqx.tree_at(lambda model: (model.encoder, model.decoder), state.model, (critic, generator))
-
     def critic_step(carry: tuple[Any, Any], key: Key[Array, ""]) -> tuple[tuple[Any, Any], Terms]:
         critic, memory = carry
         for_images, for_codes, for_penalty = jax.random.split(key, 3)
         codes = draw_codes(for_codes, setup)
-        fake, real = with_(critic, generator).generate(codes, setup.dtype), draw(for_images)
-        critic, memory, terms = descend(
-            lambda net: critic_loss(with_(net, generator), real, fake, codes, for_penalty, hyper, setup.dtype),
+        (fake, _), real = generated(generator, codes, setup.compute), draw(for_images)
+        critic, memory, terms, _ = descend(
+            lambda net: critic_loss(net, real, fake, codes, for_penalty, hyper, setup.compute),
             critic,
             adam(hyper["critic_rate"]),
             memory,
@@ -130,8 +145,8 @@ def update(
     carry = state.model.encoder, state.memory
     (critic, memory), of_critic = jax.lax.scan(critic_step, carry, jax.random.split(for_critic, CRITIC_STEPS))
     codes = draw_codes(for_generator, setup)
-    generator, optimiser, terms = descend(
-        lambda net: generator_loss(with_(critic, net), codes, hyper, setup.dtype),
+    generator, optimiser, terms, seen = descend(
+        lambda net: generator_loss(net, critic, codes, hyper, setup.compute),
         generator,
         setup.optimiser,
         state.optimiser,
@@ -139,7 +154,7 @@ def update(
     last = {name: term[-1] for name, term in of_critic.items()}
     terms |= {"wasserstein": last["wasserstein"], "penalty": last["penalty"]}
     terms |= {"critic_loss": last["loss"], "critic_gradient_norm": jnp.sum(of_critic["gradient_norm"]) / CRITIC_STEPS}
-    return State(with_(critic, generator), optimiser, memory), terms
+    return State(state.model.with_nets(critic, generator.having_seen(seen)), optimiser, memory), terms
 
 
 info_gan = Method(
@@ -157,5 +172,5 @@ info_gan = Method(
     objective="information",
     init=init,
     update=update,
-    model=Game,
+    model=game,
 )

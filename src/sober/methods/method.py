@@ -17,16 +17,16 @@ import optax
 from jaxtyping import Array, Float, Int, Key
 
 from sober.errors import RequestError, listed
-from sober.nets import Autoencoder, Nets
-from sober.nets.nets import Shape
-from sober.nets.norms import PACE, map_statistics
+from sober.nets import FLOAT32, Autoencoder, Compute, Nets, autoencoder
+from sober.nets.nets import Saw, Shape
 from sober.types import Setting
 
 Images = Float[Array, "B H W C"]
 Scalar = Float[Array, ""]
 Terms = dict[str, Scalar]  # named numbers to log; a step is good when all of them are finite
 Draw = Callable[[Key[Array, ""]], Images]  # a fresh batch of pictures
-Loss = Callable[[Autoencoder, Images, Key[Array, ""], Mapping[str, Any], "Setup"], tuple[Scalar, Terms]]
+Objective = tuple[Scalar, Terms, Saw]  # what to go down, terms to log, and what the nets saw of the batch
+Loss = Callable[[Autoencoder, Images, Key[Array, ""], Mapping[str, Any], "Setup"], Objective]
 
 
 class State(NamedTuple):
@@ -46,7 +46,7 @@ class Setup:
     latents: int
     batch: int
     pictures: int  # in the world: minibatch estimators of the aggregate posterior need it
-    dtype: Any  # what the nets compute in
+    compute: Compute  # how the nets do
     optimiser: optax.GradientTransformation
 
 
@@ -109,7 +109,7 @@ class Method:
     cost: float = 1.0  # about, of a step, in steps of a β-VAE (benchmarks/methods.py)
     advised: Callable[[bool, int], Mapping[str, tuple[float, ...]]] = no_advice
     objective: str = "loss"  # the term that falls as training gets on: in a game, one side's loss is the other's gain
-    model: Callable[[Key[Array, ""], Nets, Shape, int], Autoencoder] = Autoencoder  # what it trains
+    model: Callable[[Key[Array, ""], Nets, Shape, int], Autoencoder] = autoencoder  # what it trains
     losses: int = 1  # that a step goes down, one after another; 0 where it follows no gradient
     step_of: str | None = None  # another method whose step it takes with other weights: tests of that one need no twin
     same_bits: bool = True  # whether a model's bits on a CPU are the same in a family of any size, from two on
@@ -132,33 +132,37 @@ class Method:
 
 def init_autoencoder(setup: Setup, key: Key[Array, ""], hyper: Mapping[str, Any]) -> State:
     """A fresh autoencoder and its optimiser: all the state that a method with one loss needs."""
-    model = Autoencoder(key, setup.nets, setup.image_shape, setup.latents)
+    model = autoencoder(key, setup.nets, setup.image_shape, setup.latents)
     return State(model, setup.optimiser.init(model))
 
 
 def follow(gradient: Any, params: Any, optimiser: optax.GradientTransformation, memory: Any) -> tuple[Any, Any]:
-    """One optimiser step along a gradient: new parameters, and the optimiser's new memory.
-
-    Running statistics of batch norms take their own step, towards those of the batch.
-    """
-    updates, memory = optimiser.update(map_statistics(jnp.zeros_like, gradient), memory, params)
-    params = optax.apply_updates(params, updates)
-    return map_statistics(lambda statistic, distance: statistic - PACE * distance, params, gradient), memory
+    """One optimiser step along a gradient: new parameters, and the optimiser's new memory."""
+    updates, memory = optimiser.update(gradient, memory, params)
+    return optax.apply_updates(params, updates), memory
 
 
-def norm_of(gradient: Any) -> Scalar:
-    """The norm of a gradient, which is not finite as soon as any part of it is not."""
-    return optax.tree.norm(map_statistics(jnp.zeros_like, gradient))
+class Descent(NamedTuple):
+    """One optimiser step down a loss."""
+
+    params: Any  # the new ones
+    memory: Any  # the optimiser's
+    terms: Terms  # to log: with the loss, and the norm of its gradient
+    besides: Any  # what else the loss came by: what nets saw of the batch, codes to use again
 
 
 def descend(
-    loss: Callable[[Any], tuple[Scalar, Terms]], params: Any, optimiser: optax.GradientTransformation, memory: Any
-) -> tuple[Any, Any, Terms]:
-    """One optimiser step down `loss`: new parameters, the optimiser's new memory, and the terms with the loss and the
-    norm of its gradient."""
-    (value, terms), gradient = jax.value_and_grad(loss, has_aux=True)(params)
+    loss: Callable[[Any], tuple[Scalar, Terms, Any]], params: Any, optimiser: optax.GradientTransformation, memory: Any
+) -> Descent:
+    """One optimiser step down `loss`, which returns its value, terms to log, and what else it came by."""
+
+    def split(params: Any) -> tuple[Scalar, tuple[Terms, Any]]:
+        value, terms, besides = loss(params)
+        return value, (terms, besides)
+
+    (value, (terms, besides)), gradient = jax.value_and_grad(split, has_aux=True)(params)
     params, memory = follow(gradient, params, optimiser, memory)
-    return params, memory, {"loss": value, **terms, "gradient_norm": norm_of(gradient)}
+    return Descent(params, memory, {"loss": value, **terms, "gradient_norm": optax.tree.norm(gradient)}, besides)
 
 
 def update_by(loss: Loss) -> Callable[..., tuple[State, Terms]]:
@@ -174,28 +178,36 @@ def update_by(loss: Loss) -> Callable[..., tuple[State, Terms]]:
     ) -> tuple[State, Terms]:
         for_images, for_loss = jax.random.split(key)
         images = draw(for_images)
-        model, optimiser, terms = descend(
+        model, optimiser, terms, saw = descend(
             lambda model: loss(model, images, for_loss, hyper, setup), state.model, setup.optimiser, state.optimiser
         )
-        return state._replace(model=model, optimiser=optimiser), terms
+        return state._replace(model=model.having_seen(saw), optimiser=optimiser), terms
 
     return update
 
 
-def elbo_terms(
-    model: Autoencoder, images: Images, key: Key[Array, ""], dtype: Any = jnp.float32
-) -> tuple[Terms, tuple[Float[Array, "B D"], Float[Array, "B D"], Float[Array, "B D"]]]:
-    """The two terms of the evidence lower bound, and mean, log-variance and sample of the codes for further penalties.
+class Elbo(NamedTuple):
+    """The two terms of the evidence lower bound on a batch, and what further penalties may need."""
+
+    terms: Terms  # `reconstruction` and `kl`
+    mean: Float[Array, "B D"]
+    logvar: Float[Array, "B D"]
+    codes: Float[Array, "B D"]  # one sample of each
+    saw: Saw  # what the nets saw of the batch
+
+
+def elbo_terms(model: Autoencoder, images: Images, key: Key[Array, ""], compute: Compute = FLOAT32) -> Elbo:
+    """A pass through both nets in training.
 
     Reconstruction is the Bernoulli negative log-likelihood and KL the divergence from N(0, 1); both are summed over
     what one picture has (pixels and channels; latents) and averaged over the batch.
     """
-    mean, logvar = model.encode(images, dtype)
+    (mean, logvar), by_encoder = model.encode_batch(images, compute)
     codes = sample(mean, logvar, key)
-    logits = model.decode(codes, dtype)
+    logits, by_decoder = model.decode_batch(codes, compute)
     reconstruction = jnp.sum(bernoulli_loss(logits, images)) / len(images)
     kl = jnp.sum(kl_per_latent(mean, logvar)) / len(images)
-    return {"reconstruction": reconstruction, "kl": kl}, (mean, logvar, codes)
+    return Elbo({"reconstruction": reconstruction, "kl": kl}, mean, logvar, codes, Saw(by_encoder, by_decoder))
 
 
 @jax.custom_jvp

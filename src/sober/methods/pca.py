@@ -12,6 +12,7 @@ well a batch is described before it is fitted, so the first entry is that of the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from sober.methods.method import Draw, Images, Method, Setup, State, Terms, elbo_terms
-from sober.nets import Autoencoder
+from sober.nets import Autoencoder, autoencoder
 
 
 class Seen(NamedTuple):
@@ -34,8 +35,8 @@ class Seen(NamedTuple):
 
 
 def init(setup: Setup, key: Key[Array, ""], hyper: Mapping[str, Any]) -> State:
-    model = Autoencoder(key, setup.nets, setup.image_shape, setup.latents)
-    pixels = model.decoder.bias.shape[0]
+    model = autoencoder(key, setup.nets, setup.image_shape, setup.latents)
+    pixels = math.prod(setup.image_shape)
     seen = Seen(jnp.zeros(()), jnp.zeros(pixels), jnp.zeros((setup.latents, pixels)), jnp.zeros(()))
     return State(model, (), seen)
 
@@ -52,10 +53,10 @@ def update(
 @jax.custom_batching.sequential_vmap  # one model after the other: eigenvectors keep a whole device busy
 def refitted(model: Autoencoder, seen: Seen, images: Images, key: Key[Array, ""]) -> tuple[Autoencoder, Seen, Terms]:
     pictures = images.reshape(len(images), -1)
-    terms, (mean, _, _) = elbo_terms(model, images, key)
-    error = jnp.sum((model.decoder.pixels(mean) - pictures) ** 2) / len(images)
+    elbo = elbo_terms(model, images, key)
+    error = jnp.sum((model.decoder.layers[0](elbo.mean) - pictures) ** 2) / len(images)
     seen = also(seen, pictures)
-    return fitted(model, seen), seen, {"loss": error, **terms}
+    return fitted(model, seen), seen, {"loss": error, **elbo.terms}
 
 
 def also(seen: Seen, pictures: Float[Array, "B P"]) -> Seen:
@@ -97,11 +98,12 @@ def fitted(model: Autoencoder, seen: Seen) -> Autoencoder:
     logvar = jnp.where(kept, jnp.log(noise) - jnp.log(jnp.where(kept, values, 1.0)), 0.0)
     bias = -jnp.matmul(seen.mean, weight, precision=jax.lax.Precision.HIGHEST)
     decoder = scale[:, None] * directions
-    return eqx.tree_at(
-        lambda m: (m.encoder.weight, m.encoder.bias, m.encoder.logvar, m.decoder.weight, m.decoder.bias),
-        model,
-        (weight, bias, logvar, decoder, seen.mean),
-    )
+    return eqx.tree_at(_arrays, model, (weight, bias, logvar, decoder, seen.mean))
+
+
+def _arrays(model: Autoencoder) -> tuple[Array, ...]:
+    down, up = model.encoder.layers[-1], model.decoder.layers[0]
+    return down.weight, down.bias, down.logvar, up.weight, up.bias
 
 
 pca = Method(

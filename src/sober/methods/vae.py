@@ -10,15 +10,13 @@ from typing import Any
 
 from jaxtyping import Array, Key
 
-from sober.methods.method import Images, Method, Scalar, Setup, Terms, elbo_terms, init_autoencoder, update_by
+from sober.methods.method import Images, Method, Objective, Setup, elbo_terms, init_autoencoder, update_by
 from sober.nets import Autoencoder
 
 
-def loss(
-    model: Autoencoder, images: Images, key: Key[Array, ""], hyper: Mapping[str, Any], setup: Setup
-) -> tuple[Scalar, Terms]:
-    terms, _ = elbo_terms(model, images, key, setup.dtype)
-    return terms["reconstruction"] + terms["kl"], terms
+def loss(model: Autoencoder, images: Images, key: Key[Array, ""], hyper: Mapping[str, Any], setup: Setup) -> Objective:
+    elbo = elbo_terms(model, images, key, setup.compute)
+    return elbo.terms["reconstruction"] + elbo.terms["kl"], elbo.terms, elbo.saw
 
 
 vae = Method(

@@ -34,4 +34,5 @@ def tree_of(template: Tree, arrays: Mapping[str, np.ndarray], prefix: str) -> Tr
 
 
 def _name(prefix: str, path: Any) -> str:
-    return ".".join([prefix, *(jax.tree_util.keystr((part,), simple=True) for part in path)])
+    names = [prefix, *(jax.tree_util.keystr((part,), simple=True) for part in path)]
+    return ".".join(filter(None, names))  # a net inside another may have no name of its own

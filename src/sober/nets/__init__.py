@@ -4,7 +4,7 @@ from sober.errors import UnknownError, listed
 from sober.nets.conv import conv, conv_bn, conv_bn_wide, dava
 from sober.nets.dense import dense, small
 from sober.nets.linear import linear
-from sober.nets.nets import Autoencoder, Nets, Shape
+from sober.nets.nets import FLOAT32, Autoencoder, Compute, Nets, Shape, autoencoder
 from sober.nets.resnet import resnet
 
 NETS: dict[str, Nets] = {
@@ -33,4 +33,4 @@ def default_nets(image_shape: Shape) -> str:
     return max((nets for nets in NETS.values() if nets.least <= side), key=lambda nets: nets.least).name
 
 
-__all__ = ["NETS", "Autoencoder", "Nets", "default_nets", "find_nets"]
+__all__ = ["FLOAT32", "NETS", "Autoencoder", "Compute", "Nets", "autoencoder", "default_nets", "find_nets"]

@@ -20,11 +20,9 @@ here. What each layer does with its input x:
 
 `Graph.plain()` is what can be written as JSON; arrays go beside it, by name.
 
-Every layer, norm and net describes itself, by a method `describe` beside its `__call__`:
-
-    layers, norms, blocks   describe(build, name, x) -> Layer       what they add after x
-    encoders                describe(build) -> (Layer, Affine)      all but the last layer, and the last as it stands
-    decoders                describe(build) -> Layer                from codes to logits
+Every layer and norm describes itself, by a method `describe(build, name, x) -> Layer` beside its `__call__`: what it
+adds after x. A net is a list of such layers and has nothing to add. The encoder's last layer also says what it is as it
+stands, by `affine()`, because its outputs leave as two: mean and log-variance.
 
 Parts go by the names they have in a model's file.
 """
@@ -87,7 +85,7 @@ class Affine(NamedTuple):
 
 @runtime_checkable
 class Described(Protocol):
-    """A layer, norm or block that describes itself."""
+    """A layer or norm that describes itself."""
 
     def describe(self, build: Build, name: str, x: Layer) -> Layer: ...
 
@@ -120,13 +118,10 @@ class Build:
         return Graph(tuple(self.layers.values()), outputs, self.arrays)
 
     def part(self, name: str, x: Layer, part: Any) -> Layer:
-        """A layer, norm or block of a net, as it describes itself."""
+        """A layer or norm of a net, or another net, as it describes itself."""
         if not isinstance(part, Described):
             raise undescribed(type(part).__name__)
         return part.describe(self, name, x)
-
-    def relu(self, x: Layer) -> Layer:
-        return self.add("relu", x)
 
     def flatten(self, x: Layer) -> Layer:
         return self.add("flatten", x, shape=(math.prod(x.shape),))
@@ -137,11 +132,12 @@ class Build:
             weight = weight[_places(self.layers[x.inputs[0]].shape)]
         return self.add("linear", x, name=name, shape=layer.bias.shape, arrays={"weight": weight.T, "bias": layer.bias})
 
-    def grid(self, name: str, x: Layer, layer: Affine, shape: tuple[int, ...]) -> Layer:
-        """A fully connected layer whose outputs are a grid (c, h, w)."""
-        places = _places(shape)
-        x = self.linear(name, x, Affine(layer.weight[:, places], layer.bias[places]))
-        return self.add("reshape", x, shape=shape)
+    def grid(self, x: Layer, shape: tuple[int, int, int]) -> Layer:
+        """The outputs of a fully connected layer as a grid (h, w, c): they change places in it."""
+        places = _places(channels_first(shape))
+        for role in x.arrays:
+            self.arrays[f"{x.name}.{role}"] = self.arrays[f"{x.name}.{role}"][places]
+        return self.add("reshape", x, shape=channels_first(shape))
 
     def conv(self, name: str, x: Layer, kernel: Any, bias: Any, *, stride: int = 1) -> Layer:
         """A convolution with a kernel (height, width, input, output), padded so that each pixel has a place."""

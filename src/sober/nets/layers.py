@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -27,8 +28,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from sober.device import fenced
-from sober.nets.graph import Affine, Build, Layer
+from sober.nets.forms import FORMS, once
+from sober.nets.graph import Affine, Build, Layer, undescribed
 
 
 class Linear(eqx.Module):
@@ -152,8 +153,7 @@ def _matmul_forward(x: Array, weight: Array) -> tuple[Array, tuple[Array, Array]
 
 def _matmul_backward(saved: tuple[Array, Array], g: Array) -> tuple[Array, Array]:
     x, weight = saved
-    # One copy of g serves both products: without the barrier a CPU writes it twice, once transposed.
-    rows, columns = x.reshape(-1, x.shape[-1]), jax.lax.optimization_barrier(g.reshape(-1, g.shape[-1]))
+    rows, columns = x.reshape(-1, x.shape[-1]), once(g.reshape(-1, g.shape[-1]))
     back = _dot(columns, weight.astype(x.dtype), (1, 1), x.dtype)
     return back.reshape(x.shape), _dot(rows, columns, (0, 0), weight.dtype)
 
@@ -168,32 +168,10 @@ def add_bias(x: Float[Array, "*b o"], bias: Float[Array, " o"]) -> Float[Array, 
 
 
 def _add_bias_backward(bias: Array, g: Array) -> tuple[Array, Array]:
-    rows = g.reshape(-1, g.shape[-1])
-    if _on_cpu():  # whose reductions over rows are several times slower than a product with ones
-        return g, _dot(jnp.ones(len(rows), g.dtype), rows, (0, 0), bias.dtype)
-    return g, jnp.sum(rows.astype(bias.dtype), axis=0)
+    return g, FORMS["sums"](g.reshape(-1, g.shape[-1])).astype(bias.dtype)
 
 
 add_bias.defvjp(lambda x, bias: (add_bias(x, bias), bias), _add_bias_backward)
-
-
-# The fastest way to write the same copy differs. A GPU's compiler fuses pads, slices and concatenations with what is
-# around; on an H200 the other form of each costs 3 to 11% of a step. A CPU's compiler asks of every single number where
-# it comes from and whether it is padding, unless the copy is a stack by itself, which takes half of the time.
-def _blocks(x: Array) -> Array:
-    b, h, w, c = x.shape
-    shape = (b, h // 2 + 1, w // 2 + 1, 4 * c)
-    if not _on_cpu():
-        x = jnp.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
-        return x.reshape(b * (h // 2 + 1), 2, w // 2 + 1, 2 * c).transpose(0, 2, 1, 3).reshape(shape)
-
-    def rows(x: Array, lower: int) -> Array:
-        """The upper or the lower rows of all blocks, cut into pairs of pixels."""
-        lone = x.reshape(b, h // 2, 2, w, c)[:, :, 1 - lower]
-        padded = jnp.pad(lone, ((0, 0), (1 - lower, lower), (1, 1), (0, 0)))
-        return padded.reshape(b, h // 2 + 1, w // 2 + 1, 2 * c)
-
-    return _written(lambda x: jnp.stack([rows(x, 0), rows(x, 1)], axis=3), x).reshape(shape)
 
 
 def _unblocks(x: Array) -> Array:
@@ -202,19 +180,10 @@ def _unblocks(x: Array) -> Array:
     return x.reshape(b, 2 * h, 2 * w, c // 4)[:, 1:-1, 1:-1]
 
 
-def _on_cpu() -> bool:
-    return jax.default_backend() == "cpu"
-
-
-def _written(f: Callable[[Array], Array], x: Array) -> Array:
-    """f(x), which a CPU writes as it stands."""
-    return fenced(f, lambda x: -jax.lax.optimization_barrier(f(-x)), x)
-
-
 @jax.custom_vjp
 def written(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """x, which a CPU computes once and not in each of the loops that read it."""
-    return _written(lambda x: x, x) if _on_cpu() else x
+    return FORMS["written"](x)
 
 
 written.defvjp(lambda x: (written(x), None), lambda _, g: (g,))
@@ -223,29 +192,6 @@ written.defvjp(lambda x: (written(x), None), lambda _, g: (g,))
 def _collect(x: Array) -> Array:
     a, b, c, d = jnp.split(x, 4, axis=-1)
     return a[:, :-1, :-1] + b[:, :-1, 1:] + c[:, 1:, :-1] + d[:, 1:, 1:]
-
-
-def _spread(x: Array) -> Array:
-    b, h, w, c = x.shape
-    if _on_cpu():
-        four = _of_corners(lambda x, i, j: jnp.pad(x, ((0, 0), (i, 1 - i), (j, 1 - j), (0, 0))))
-        return _written(four, x).reshape(b, h + 1, w + 1, 4 * c)
-    x = jnp.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
-    copies = jnp.stack([x[:, 1:, 1:], x[:, 1:, :-1], x[:, :-1, 1:], x[:, :-1, :-1]], axis=3)
-    return copies.reshape(b, h + 1, w + 1, 4 * c)
-
-
-def _corners(x: Array) -> Array:
-    b, h, w, c = x.shape
-    if _on_cpu():
-        four = _of_corners(lambda x, i, j: x[:, i : i + h - 1, j : j + w - 1])
-        return _written(four, x).reshape(b, h - 1, w - 1, 4 * c)
-    return jnp.concatenate([x[:, :-1, :-1], x[:, :-1, 1:], x[:, 1:, :-1], x[:, 1:, 1:]], axis=-1)
-
-
-def _of_corners(part: Callable[[Array, int, int], Array]) -> Callable[[Array], Array]:
-    """The parts of the four corners, one after another; stacked two by two, which is faster than four at once."""
-    return lambda x: jnp.stack([jnp.stack([part(x, i, j) for j in (0, 1)], axis=3) for i in (0, 1)], axis=3)
 
 
 def _overlap(x: Array) -> Array:
@@ -257,7 +203,7 @@ def _overlap(x: Array) -> Array:
 @jax.custom_vjp
 def blocks(x: Float[Array, "b 2h 2w c"]) -> Float[Array, "b h+1 w+1 4c"]:
     """Pads by one and cuts into 2 x 2 blocks."""
-    return _blocks(x)
+    return FORMS["blocks"](x)
 
 
 @jax.custom_vjp
@@ -275,13 +221,13 @@ def collect(x: Float[Array, "b h+1 w+1 4c"]) -> Float[Array, "b h w c"]:
 @jax.custom_vjp
 def spread(x: Float[Array, "b h w c"]) -> Float[Array, "b h+1 w+1 4c"]:
     """Each block receives the four pixels that touch it."""
-    return _spread(x)
+    return FORMS["spread"](x)
 
 
 @jax.custom_vjp
 def corners(x: Float[Array, "b h+1 w+1 c"]) -> Float[Array, "b h w 4c"]:
     """Each pixel gathers its four blocks."""
-    return _corners(x)
+    return FORMS["corners"](x)
 
 
 @jax.custom_vjp
@@ -291,11 +237,11 @@ def overlap(x: Float[Array, "b h w 4c"]) -> Float[Array, "b h+1 w+1 c"]:
 
 
 # Each names the other itself, not what it computes, so that second derivatives are as cheap.
-blocks.defvjp(lambda x: (_blocks(x), None), lambda _, g: (unblocks(g),))
+blocks.defvjp(lambda x: (FORMS["blocks"](x), None), lambda _, g: (unblocks(g),))
 unblocks.defvjp(lambda x: (_unblocks(x), None), lambda _, g: (blocks(g),))
 collect.defvjp(lambda x: (_collect(x), None), lambda _, g: (spread(g),))
-spread.defvjp(lambda x: (_spread(x), None), lambda _, g: (collect(g),))
-corners.defvjp(lambda x: (_corners(x), None), lambda _, g: (overlap(g),))
+spread.defvjp(lambda x: (FORMS["spread"](x), None), lambda _, g: (collect(g),))
+corners.defvjp(lambda x: (FORMS["corners"](x), None), lambda _, g: (overlap(g),))
 overlap.defvjp(lambda x: (_overlap(x), None), lambda _, g: (corners(g),))
 
 
@@ -353,6 +299,66 @@ def doubled(x: Float[Array, "b h w c"]) -> Float[Array, "b 2h 2w c"]:
     """Each pixel as 2 x 2."""
     b, h, w, c = x.shape
     return jnp.broadcast_to(x[:, :, None, :, None], (b, h, 2, w, 2, c)).reshape(b, 2 * h, 2 * w, c)
+
+
+class Halve(eqx.Module):
+    def __call__(self, x: Float[Array, "b 2h 2w c"]) -> Float[Array, "b h w c"]:
+        return halved(x)
+
+    def describe(self, build: Build, name: str, x: Layer) -> Layer:
+        return build.halve(x)
+
+
+class Double(eqx.Module):
+    def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b 2h 2w c"]:
+        return doubled(x)
+
+    def describe(self, build: Build, name: str, x: Layer) -> Layer:
+        return build.double(x)
+
+
+class Flatten(eqx.Module):
+    """All numbers of a picture in a row."""
+
+    def __call__(self, x: Float[Array, "b ..."]) -> Float[Array, "b n"]:
+        return x.reshape(len(x), math.prod(x.shape[1:]))
+
+    def describe(self, build: Build, name: str, x: Layer) -> Layer:
+        return build.flatten(x)
+
+
+class Grid(eqx.Module):
+    """The numbers in a row as a grid (h, w, c)."""
+
+    shape: tuple[int, int, int] = eqx.field(static=True)
+
+    def __call__(self, x: Float[Array, "b n"]) -> Float[Array, "b h w c"]:
+        return x.reshape(len(x), *self.shape)
+
+    def describe(self, build: Build, name: str, x: Layer) -> Layer:
+        return build.grid(x, self.shape)
+
+
+class Activation(eqx.Module):
+    """A function of each number. One that is in ACTIVATIONS can leave JAX."""
+
+    function: Callable[[Array], Array] = eqx.field(static=True)
+
+    def __call__(self, x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        return self.function(x)
+
+    def describe(self, build: Build, name: str, x: Layer) -> Layer:
+        if self.function not in ACTIVATIONS:
+            raise undescribed(str(self.function))
+        return build.add(ACTIVATIONS[self.function], x)
+
+
+ACTIVATIONS: dict[Callable[..., Any], str] = {
+    relu: "relu",
+    jax.nn.relu: "relu",
+    jnp.tanh: "tanh",
+}  # as graphs call them
+RELU = Activation(relu)
 
 
 @jax.custom_vjp

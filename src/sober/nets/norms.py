@@ -5,17 +5,14 @@
     BatchNorm       each channel over the pictures and positions      scale and offset for each channel
 
 Only batch norm ties the pictures of a batch together, and only in training. Besides it keeps running statistics, with
-which a finished model treats every picture alone. They are leaves of the model like its weights, but no loss has a
-gradient in them: in their place the backward pass leaves how far they are from the batch's, and `follow` in
-`methods/method.py` takes them a tenth of the way. So methods know nothing of batch norm, and no state has to be passed
-through their losses.
+which a finished model treats every picture alone. A pass in training returns what it saw of the batch, and the step
+that follows takes the statistics a tenth of the way there, once: `having_seen`.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -28,19 +25,12 @@ from sober.nets.layers import instance_norm
 EPSILON = 1e-5
 PACE = 0.1  # of running statistics towards those of a batch, in a step
 
-Tree = TypeVar("Tree")
-Norm = Callable[[int], Any]  # what makes a norm for a number of channels
+Norm = Callable[[int], Any] | None  # what makes a norm for a number of channels; None where there is to be none
 
 
-class NoNorm(eqx.Module):
-    def __init__(self, channels: int) -> None:
-        pass
-
-    def __call__(self, x: Float[Array, "b *p c"]) -> Float[Array, "b *p c"]:
-        return x
-
-    def describe(self, build: Build, name: str, x: Layer) -> Layer:
-        return x
+def normed(name: str, norm: Norm, channels: int) -> list[tuple[str, Any]]:
+    """The norm as a part of a net; no part where there is to be none."""
+    return [] if norm is None else [(name, norm(channels))]
 
 
 class InstanceNorm(eqx.Module):
@@ -75,67 +65,43 @@ class LayerNorm(eqx.Module):
         return build.add("layer_norm", x, name=name, arrays=arrays, epsilon=EPSILON)
 
 
+class Statistics(NamedTuple):
+    """Of each channel."""
+
+    mean: Float[Array, " c"]
+    variance: Float[Array, " c"]
+
+
 class BatchNorm(eqx.Module):
-    """Ioffe & Szegedy (2015). `training` says whose statistics count: the batch's, or the running ones."""
+    """Ioffe & Szegedy (2015): by the batch in training, by the running statistics afterwards."""
 
     scale: Float[Array, " c"]
     offset: Float[Array, " c"]
     statistics: tuple[Float[Array, " c"], Float[Array, " c"]]  # running mean and variance
-    training: bool = eqx.field(static=True, default=False)
 
     @staticmethod
     def of(channels: int) -> BatchNorm:
         return BatchNorm(jnp.ones(channels), jnp.zeros(channels), (jnp.zeros(channels), jnp.ones(channels)))
 
     def __call__(self, x: Float[Array, "b *p c"]) -> Float[Array, "b *p c"]:
-        wide = x.astype(self.scale.dtype)
-        mean, variance = self.statistics
-        if self.training:
-            over = tuple(range(x.ndim - 1))
-            mean, square = jnp.mean(wide, axis=over), jnp.mean(wide**2, axis=over)  # in one pass
-            variance = jnp.maximum(square - mean**2, 0)
-            distance = self.statistics[0] - mean, self.statistics[1] - variance
-            wide = leaving(wide, distance, self.statistics)
-        scale = jax.lax.rsqrt(variance + EPSILON) * self.scale
-        return (wide * scale + (self.offset - mean * scale)).astype(x.dtype)
+        return self._normed(x, Statistics(*self.statistics))
+
+    def on_batch(self, x: Float[Array, "b *p c"]) -> tuple[Float[Array, "b *p c"], Statistics]:
+        wide, over = x.astype(self.scale.dtype), tuple(range(x.ndim - 1))
+        mean, square = jnp.mean(wide, axis=over), jnp.mean(wide**2, axis=over)  # in one pass
+        seen = Statistics(mean, jnp.maximum(square - mean**2, 0))
+        return self._normed(x, seen), seen
+
+    def having_seen(self, seen: Statistics) -> BatchNorm:
+        """With running statistics that went a tenth of the way to those of a batch."""
+        mean, variance = (old - PACE * (old - new) for old, new in zip(self.statistics, seen, strict=True))
+        return BatchNorm(self.scale, self.offset, (mean, variance))
+
+    def _normed(self, x: Float[Array, "b *p c"], by: Statistics) -> Float[Array, "b *p c"]:
+        scale = jax.lax.rsqrt(by.variance + EPSILON) * self.scale
+        return (x.astype(self.scale.dtype) * scale + (self.offset - by.mean * scale)).astype(x.dtype)
 
     def describe(self, build: Build, name: str, x: Layer) -> Layer:
         mean, variance = self.statistics
         arrays = {"weight": self.scale, "bias": self.offset, "running_mean": mean, "running_var": variance}
         return build.add("batch_norm", x, name=name, arrays=arrays, epsilon=EPSILON)
-
-
-@jax.custom_vjp
-def leaving(x: Array, distance: Any, statistics: Any) -> Array:
-    """x; the backward pass leaves `distance` in place of a gradient of `statistics`."""
-    return x
-
-
-leaving.defvjp(
-    lambda x, distance, statistics: (x, distance),
-    lambda distance, g: (g, jax.tree.map(jnp.zeros_like, distance), distance),
-)
-
-
-def in_training(tree: Tree, training: bool) -> Tree:
-    """The same nets, with batch norms that go by the batch (training) or by their running statistics."""
-    return _on_batch_norms(lambda norm: dataclasses.replace(norm, training=training), tree)
-
-
-def map_statistics(change: Callable[..., Array], tree: Tree, *others: Tree) -> Tree:
-    """Nets whose running statistics are `change` of these and those of others like them; all else as it is."""
-
-    def changed(norm: BatchNorm, *rest: BatchNorm) -> BatchNorm:
-        statistics = jax.tree.map(change, norm.statistics, *[other.statistics for other in rest])
-        return dataclasses.replace(norm, statistics=statistics)
-
-    return _on_batch_norms(changed, tree, *others)
-
-
-def _on_batch_norms(change: Callable[..., Any], tree: Tree, *others: Tree) -> Tree:
-    def is_one(node: Any) -> bool:
-        return isinstance(node, BatchNorm)
-
-    return jax.tree.map(
-        lambda node, *rest: change(node, *rest) if is_one(node) else node, tree, *others, is_leaf=is_one
-    )

@@ -22,8 +22,7 @@ from jaxtyping import Array, Float, Int, UInt32
 from sober.device import compiler_options, random_key
 from sober.methods import METHODS
 from sober.methods.method import Method, Setup, State, Terms
-from sober.nets import NETS
-from sober.nets.norms import in_training
+from sober.nets import NETS, Compute
 from sober.types import Run
 from sober.worlds import World
 
@@ -143,7 +142,7 @@ class Program:
             latents=self.of.latents,
             batch=self.of.batch,
             pictures=self.world.size,
-            dtype=jnp.dtype(self.of.precision),
+            compute=Compute(jnp.dtype(self.of.precision)),
             optimiser=optax.adam(**adam),
         )
 
@@ -156,8 +155,7 @@ class Program:
         draw = functools.partial(self.world.draw, data, n=self.of.batch)
         hyper = inputs.hyper | dict(self.of.choices)
         setup, key = self._setup(inputs.adam), jax.random.fold_in(key, step)
-        state, terms = self.method.update(setup, in_training(state, True), draw, key, step, hyper)
-        return in_training(state, False), terms
+        return self.method.update(setup, state, draw, key, step, hyper)
 
     @functools.cached_property
     def _step_of_one(self) -> Any:
