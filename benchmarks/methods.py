@@ -20,6 +20,7 @@ import jax
 
 from sober.methods import METHODS
 from sober.models.grid import grid
+from sober.spread import Spread
 from sober.training.cohort import Program, signature
 from sober.types import Run
 from sober.worlds import World, world
@@ -37,19 +38,20 @@ def stepper(opened: World, method: str, models: int) -> tuple[Callable[[int], fl
     """A function that trains a family for n steps and returns the seconds it took, and one that counts programs."""
     runs = runs_of(opened, method, models)
     program = Program(opened, signature(runs[0]))
-    inputs = program.inputs(runs)
-    carry = program.init(inputs, opened.data)
+    spread = Spread(models)
+    inputs, data = spread.place(program.inputs(runs)), spread.copied(opened.data)
+    carry = program.init(inputs, data)
 
     def steps(n: int) -> float:
         nonlocal carry
         started = time.perf_counter()
-        carry = jax.block_until_ready(program.advance(carry, opened.data, inputs, int(carry.step) + n))
+        carry = jax.block_until_ready(program.advance(carry, data, inputs, int(carry.step) + n))
         return time.perf_counter() - started
 
     def programs() -> int:
         nonlocal carry
-        others = program.inputs(runs_of(opened, method, models, scale=0.9, seed=models))
-        carry = program.advance(program.init(others, opened.data), opened.data, others, 2)
+        others = spread.place(program.inputs(runs_of(opened, method, models, scale=0.9, seed=models)))
+        carry = program.advance(program.init(others, data), data, others, 2)
         return int(program.advance._cache_size())
 
     steps(1)  # compiles

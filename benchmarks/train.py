@@ -22,8 +22,9 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from sober.device import free_memory
+from sober.device import free_memory, local_devices
 from sober.models.grid import grid
+from sober.spread import Spread
 from sober.training.cohort import Program, signature
 from sober.types import Factor
 from sober.worlds import Grid, World
@@ -55,13 +56,14 @@ def family_steps(world: World, models: int) -> Callable[[int], float]:
     """A function that trains `models` models for n steps and returns the seconds it took."""
     runs = grid(world, "beta_vae", {"beta": 4.0}, seeds=models, latents=LATENTS, batch=BATCH)
     program = Program(world, signature(runs[0]))
-    inputs = program.inputs(runs)
-    carry = program.init(inputs, world.data)
+    spread = Spread(models)
+    inputs, data = spread.place(program.inputs(runs)), spread.copied(world.data)
+    carry = program.init(inputs, data)
 
     def steps(n: int) -> float:
         nonlocal carry
         started = time.perf_counter()
-        carry = jax.block_until_ready(program.advance(carry, world.data, inputs, int(carry.step) + n))
+        carry = jax.block_until_ready(program.advance(carry, data, inputs, int(carry.step) + n))
         return time.perf_counter() - started
 
     steps(1)  # compiles
@@ -140,7 +142,7 @@ def table(title: str, world: World, models: Sequence[int], seconds: float, round
     for count in models:
         if count == 1:
             continue
-        if count > memory.models(free_memory()):
+        if count > len(local_devices()) * memory.models(free_memory()):
             print(f"| Sober | {count} | does not fit at once | |")
             continue
         rate = rates({"family": (count, family_steps(world, count))}, seconds, rounds)["family"]

@@ -26,6 +26,7 @@ from jaxtyping import Int
 
 from sober.files import map_npy, write_npy
 from sober.models.grid import grid
+from sober.spread import Spread
 from sober.training.cohort import Program, signature
 from sober.training.feed import Feed
 from sober.worlds import WORLDS, World, world
@@ -71,8 +72,9 @@ def training(opened: World, models: int) -> Callable[[int], float]:
     """A function that trains a family for n steps."""
     runs = grid(opened, "beta_vae", {}, seeds=models, batch=BATCH, nets="conv")
     program = Program(opened, signature(runs[0]))
-    inputs = program.inputs(runs)
-    carry, feed = program.init(inputs, opened.example), Feed(opened)
+    spread = Spread(models)
+    inputs = spread.place(program.inputs(runs))
+    carry, feed = program.init(inputs, opened.example), Feed(opened, spread)
 
     def steps(n: int) -> float:
         nonlocal carry

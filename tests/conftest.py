@@ -55,7 +55,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 # Files that take long come first, and stay there by `--no-loadscope-reorder` in pyproject.toml: what is begun last
 # should not keep the others waiting.
-LONG = ["every_method", "kills", "study", "demo", "golden", "train", "fit", "cli", "every_criterion", "site"]
+LONG = ["every_method", "kills", "study", "demo", "golden", "train", "fit", "cli", "devices", "every_criterion", "site"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -18,6 +18,7 @@ ORDER = [
     ("types",),
     ("files", "words"),
     ("device",),
+    ("spread",),
     ("worlds", "nets"),
     ("methods",),
     ("models",),

@@ -1,4 +1,4 @@
-"""The machine underneath: its memory, what its compiler should leave out, and how training makes random numbers."""
+"""The machine underneath: devices, memory, what the compiler should leave out, and the random numbers of training."""
 
 from __future__ import annotations
 
@@ -41,13 +41,18 @@ FAST_ON_CPU: Mapping[str, Any] = {
 QUICK_ON_GPU: Mapping[str, Any] = {"xla_gpu_enable_triton_gemm": False}
 # Random weights are long programs that do little: more than half of the time would go into making them faster.
 QUICK_ON_CPU: Mapping[str, Any] = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+# The compiler merges equal results early in a program for several devices and late in one for a single device, and how
+# it rewrites a quotient, and so how that is rounded, depends on what is merged by then. Unmerged, bits are the same.
+SAME_ON_CPUS: Mapping[str, Any] = {"xla_disable_hlo_passes": "cse"}
 
 
 @functools.cache
 def compiler_options(runs: Runs = "for hours") -> dict[str, Any]:
     """Options for `jax.jit`, those that this version of the compiler knows."""
+    wanted: Mapping[str, Any]
     if jax.default_backend() == "cpu":
         wanted = QUICK_ON_CPU if runs == "once" else FAST_ON_CPU
+        wanted = {**wanted, **SAME_ON_CPUS} if len(local_devices()) > 1 else wanted
     else:
         wanted = {} if runs == "for hours" else QUICK_ON_GPU
     known: dict[str, Any] = {}
@@ -72,17 +77,29 @@ def keep_compilations() -> None:
     compilation_cache.reset_cache()  # JAX decides once, at its first compilation, whether there is a cache
 
 
+def local_devices() -> tuple[jax.Device, ...]:
+    """The devices to work on: all that JAX shows of this machine, or the one that `jax.default_device` names."""
+    chosen = getattr(jax.config, "jax_default_device", None)
+    if chosen is None:
+        return tuple(jax.local_devices())
+    return (jax.local_devices(backend=chosen)[0] if isinstance(chosen, str) else chosen,)
+
+
 def free_memory() -> int:
-    """Bytes to work in: what is free on a GPU; on a CPU half of what is available, which others share."""
-    stats = jax.local_devices()[0].memory_stats()
-    if stats and "bytes_limit" in stats:
-        return stats["bytes_limit"] - stats["bytes_in_use"]
+    """Bytes to work in, on each device: what is free on a GPU; on a CPU half of what is available, which others share.
+
+    All devices are given as much work, so it is what the fullest of them has.
+    """
+    devices = local_devices()
+    stats = [device.memory_stats() for device in devices]
+    if all(each and "bytes_limit" in each for each in stats):
+        return min(each["bytes_limit"] - each["bytes_in_use"] for each in stats)
     try:
         lines = MEMINFO.read_text().splitlines()
         available = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
     except (OSError, StopIteration):  # macOS has no such file: all memory there is
         available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return available // 2
+    return available // 2 // len(devices)
 
 
 def evenly(items: Sequence[T], most: int) -> list[list[T]]:

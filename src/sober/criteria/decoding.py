@@ -18,6 +18,7 @@ from sober.methods.method import bernoulli_loss, sample
 from sober.models.encode import BATCH, models_at_once
 from sober.models.model import stacked
 from sober.nets import Compute
+from sober.spread import MODELS, SHARED, Spread, mapped
 from sober.types import Precision
 from sober.worlds import World
 
@@ -33,7 +34,8 @@ def reconstruction_errors(evidence: Evidence, seed: int, progress: Progress) -> 
     errors = np.empty((len(evidence.runs), len(pictures)), np.float32)
     done = 0
     for group in alike(evidence.models, models_at_once(evidence.runs[0], BATCH)):
-        models = stacked([evidence.models[m] for m in group])
+        spread = Spread(len(group))
+        models = spread.place(stacked([evidence.models[m] for m in group]))
         decode = _decode(evidence.runs[group[0]].precision)
         for start in range(0, len(pictures), BATCH):
             rows = slice(start, min(start + BATCH, len(pictures)))
@@ -42,8 +44,10 @@ def reconstruction_errors(evidence: Evidence, seed: int, progress: Progress) -> 
             codes = np.array([[part[rows] for part in evidence.posterior(m)] for m in group], np.float32)
             codes = np.pad(codes, ((0, 0), (0, 0), (0, missing), (0, 0)), mode="edge")  # (M, 2, B, D)
             key = jax.random.fold_in(jax.random.key(seed), start)
-            found = decode(world, models, codes[:, 0], codes[:, 1], *world.gather(padded), key)  # (M, B)
-            errors[group, rows] = found[:, : BATCH - missing]
+            data, places = world.gather(padded)
+            mean, logvar = spread.place((codes[:, 0], codes[:, 1]))
+            of_batch = decode(world, models, mean, logvar, spread.copied(data), places, key)  # (M, B)
+            errors[group, rows] = spread.trimmed(of_batch)[:, : BATCH - missing]
             progress(done + len(group) * rows.stop, len(evidence.runs) * len(pictures))
         done += len(group) * len(pictures)
     return errors
@@ -57,12 +61,18 @@ def _decode(precision: Precision) -> Callable[..., Float[Array, "M B"]]:
     def decode(
         world: World, models: Any, mean: Array, logvar: Array, data: Any, index: Int[Array, " B"], key: Any
     ) -> Float[Array, "M B"]:
-        images = world.pixels(data, index, jax.random.key(0))
+        def of_models(
+            models: Any, mean: Array, logvar: Array, data: Any, index: Int[Array, " B"], key: Any
+        ) -> Float[Array, "M B"]:
+            images = world.pixels(data, index, jax.random.key(0))
 
-        def one(model: Any, mean: Float[Array, "B D"], logvar: Float[Array, "B D"]) -> Float[Array, " B"]:
-            logits = model.decode(sample(mean, logvar, key), compute)
-            return jnp.sum(bernoulli_loss(logits, images), axis=(1, 2, 3))
+            def one(model: Any, mean: Float[Array, "B D"], logvar: Float[Array, "B D"]) -> Float[Array, " B"]:
+                logits = model.decode(sample(mean, logvar, key), compute)
+                return jnp.sum(bernoulli_loss(logits, images), axis=(1, 2, 3))
 
-        return jax.vmap(one)(models, mean, logvar)
+            return jax.vmap(one)(models, mean, logvar)
+
+        takes = MODELS, MODELS, MODELS, SHARED, SHARED, SHARED
+        return mapped(of_models, takes)(models, mean, logvar, data, index, key)
 
     return jax.jit(decode, static_argnums=0, compiler_options=compiler_options("for seconds"))

@@ -17,11 +17,12 @@ from jaxtyping import Array, Float, Key
 
 from sober.criteria.alike import alike
 from sober.criteria.criterion import Progress
-from sober.device import compiler_options, free_memory, seed_key
+from sober.device import compiler_options, free_memory, local_devices, seed_key
 from sober.methods.factor_vae import permuted
 from sober.methods.method import bernoulli_loss, follow, sample
 from sober.models.model import Model, stacked
 from sober.nets import NETS, Compute, Nets
+from sober.spread import MODELS, SHARED, Spread, mapped
 from sober.training.train import Feed
 from sober.types import Precision
 from sober.worlds import World
@@ -30,7 +31,7 @@ BATCH = 64
 LOOK = 4096  # pictures that tell a latent's range
 LOOK_AT_ONCE = 256
 EXAMINE_AT_ONCE = LOOK_AT_ONCE // 2  # of each kind: both are decoded together
-AT_ONCE = 64  # discriminators in training, at most: more are no faster
+AT_ONCE = 64  # discriminators in training on a device, at most: more are no faster
 BYTES_EACH = 2**28  # that a discriminator in training takes, rather too much than too little
 CHUNK = 200  # steps between reports
 
@@ -67,7 +68,8 @@ def trained_and_examined(
 ) -> Examined:
     """Trains a discriminator for each model, and examines it on `held_out` pictures of each kind."""
     results = np.empty((3, len(models)))
-    groups = alike(models, max(1, min(AT_ONCE, int(0.5 * free_memory()) // BYTES_EACH)))
+    on_a_device = max(1, min(AT_ONCE, int(0.5 * free_memory()) // BYTES_EACH))
+    groups = alike(models, len(local_devices()) * on_a_device)
     for number, group in enumerate(groups):
 
         def told(step: int, before: int = number * steps) -> None:
@@ -88,12 +90,13 @@ def _of_models_alike(
     seed: int,
     told: Callable[[int], None],
 ) -> Float[np.ndarray, "3 M"]:
-    autoencoders = stacked(models)
+    spread = Spread(len(models))
+    autoencoders = spread.place(stacked(models))
     nets, shape = NETS[models[0].run.nets], models[0].image_shape
     programs = _programs(world, nets, shape, mixing, models[0].run.precision, held_out)
     key = seed_key(seed)
-    who = jnp.array([int(model.run.identity[:8], 16) for model in models], jnp.uint32)
-    feed, step = Feed(world), 0
+    who = spread.place(np.array([int(model.run.identity[:8], 16) for model in models], np.uint32))
+    feed, step = Feed(world, spread), 0
     ranges = programs.ranges(autoencoders, feed.at(0, steps)[0])
     discriminators = Discriminator(*programs.untrained(who, key, rate), *ranges)
     while step < steps:
@@ -102,7 +105,8 @@ def _of_models_alike(
         discriminators = programs.advance(autoencoders, who, discriminators, data, key, rate, step, stop)
         step = stop
         told(step)
-    examined = programs.examine(autoencoders, who, discriminators, world.shard(steps)[0], key)
+    unseen = spread.copied(world.shard(steps)[0])
+    examined = spread.trimmed(programs.examine(autoencoders, who, discriminators, unseen, key))
     return np.array([np.asarray(each, float) for each in examined])
 
 
@@ -213,10 +217,14 @@ def _programs(
 
     quick = compiler_options("for seconds")
     return Programs(
-        jax.jit(untrained, compiler_options=compiler_options("once")),
-        jax.jit(ranges, compiler_options=quick),
-        jax.jit(advance, donate_argnums=2, compiler_options=compiler_options()),
-        jax.jit(examine, compiler_options=quick),
+        jax.jit(mapped(untrained, (MODELS, SHARED, SHARED)), compiler_options=compiler_options("once")),
+        jax.jit(mapped(ranges, (MODELS, SHARED)), compiler_options=quick),
+        jax.jit(
+            mapped(advance, (MODELS, MODELS, MODELS, *[SHARED] * 5)),
+            donate_argnums=2,
+            compiler_options=compiler_options(),
+        ),
+        jax.jit(mapped(examine, (MODELS, MODELS, MODELS, SHARED, SHARED)), compiler_options=quick),
     )
 
 

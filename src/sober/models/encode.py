@@ -22,18 +22,19 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from sober.device import compiler_options, evenly, free_memory, keep_compilations
+from sober.device import compiler_options, evenly, free_memory, keep_compilations, local_devices
 from sober.errors import RequestError
 from sober.files import load_arrays, save_arrays
 from sober.methods import structure
 from sober.models.family import Family
 from sober.models.model import stacked
+from sober.spread import MODELS, SHARED, Spread, mapped
 from sober.types import Codes, Run
 from sober.worlds import World
 
 BATCH = 512  # pictures in one forward pass
 BLOCK = 10_000  # pictures of a sequence that are drawn together
-MODELS = 32  # in one forward pass: more are no faster, and a GPU's compiler tries kernels on what they would take
+MOST = 32  # models in one forward pass of a device: more are no faster, and a GPU's compiler tries kernels on them all
 HOST_BYTES = 2**30  # of codes held in memory at once
 
 Progress = Callable[[int, int], None]  # how much of how much is done
@@ -174,14 +175,16 @@ def _stored(family: Family, run: Run, pictures: Pictures) -> tuple[Path, Index |
 def compute(family: Family, runs: Sequence[Run], index: Index, pictures: Pictures, told: Callable[[int], None]) -> None:
     """One pass of pictures through the encoders of models alike, stored."""
     trained = [family.model(run) for run in runs]
-    models = stacked(trained)
+    spread = Spread(len(runs))
+    models = spread.place(stacked(trained))
     (family.folder / "codes").mkdir(exist_ok=True)
     mean = np.empty((len(runs), len(index), runs[0].latents), np.float32)
     logvar = np.empty_like(mean)
     for start in range(0, len(index), BATCH):
         part = index[start : start + BATCH]
         padded = np.pad(part, (0, BATCH - len(part)), mode="edge")  # one shape, one compilation
-        means, logvars = _forward()(family.world, models, *family.world.gather(padded))
+        data, places = family.world.gather(padded)
+        means, logvars = spread.trimmed(_forward()(family.world, models, spread.copied(data), places))
         mean[:, start : start + len(part)] = means[:, : len(part)]
         logvar[:, start : start + len(part)] = logvars[:, : len(part)]
         told(len(runs) * (start + len(part)))
@@ -197,8 +200,11 @@ def _forward() -> Callable[..., tuple[Float[Array, "M B D"], Float[Array, "M B D
     """Pictures by index to codes of every model; compiled once per world and shape."""
 
     def forward(world: World, models: Any, data: Any, index: Int[Array, " B"]) -> tuple[Array, Array]:
-        images = world.pixels(data, index, jax.random.key(0))
-        return jax.vmap(lambda model: model.encode(images))(models)
+        def of_models(models: Any, data: Any, index: Int[Array, " B"]) -> tuple[Array, Array]:
+            images = world.pixels(data, index, jax.random.key(0))
+            return jax.vmap(lambda model: model.encode(images))(models)
+
+        return mapped(of_models, (MODELS, SHARED, SHARED))(models, data, index)
 
     return jax.jit(forward, static_argnums=0, compiler_options=compiler_options("for seconds"))
 
@@ -206,4 +212,4 @@ def _forward() -> Callable[..., tuple[Float[Array, "M B D"], Float[Array, "M B D
 def models_at_once(run: Run, pictures: int) -> int:
     by_host = HOST_BYTES // (pictures * run.latents * 8)
     by_device = free_memory() // (BATCH * 2**21)  # some 2 MB of activations a picture covers every net here
-    return int(max(1, min(MODELS, by_host, by_device)))
+    return int(max(1, min(len(local_devices()) * max(1, min(MOST, by_device)), by_host)))

@@ -105,11 +105,11 @@ def load(path: str | Path) -> Model:
 
 
 def stacked(models: Sequence[Model]) -> Any:
-    """The nets of models alike as one tree on the device, each array with the models along its first axis.
+    """The nets of models alike as one tree, each array with the models along its first axis.
 
     Stacked by NumPy: JAX would compile a program for every shape.
     """
-    return jax.device_put(jax.tree.map(lambda *leaves: np.stack(leaves), *[model.autoencoder for model in models]))
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *[model.autoencoder for model in models])
 
 
 @functools.lru_cache(64)

@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from sober.errors import RequestError
 from sober.files import load_arrays, read_json, save_arrays, write_json
 from sober.models.trees import named_arrays, tree_of
-from sober.training.cohort import Carry, Program
+from sober.spread import Spread
+from sober.training.cohort import PLACES, Carry, Inputs, Program
 from sober.types import Run
 
 Log = list[tuple[int, dict[str, np.ndarray]]]  # a step, and the mean of every term up to it, per model
@@ -49,23 +49,26 @@ class Checkpoints:
         return self.folder / f"{runs[0].identity}-{len(runs)}.safetensors"
 
     def save(self, runs: Sequence[Run], carry: Carry, log: Log) -> None:
+        """Writes a checkpoint of a cohort on the host: of its models alone, however many devices they are on."""
         arrays = named_arrays(carry, "carry") | {"log.step": np.array([step for step, _ in log], np.int32)}
         for name in log[0][1] if log else ():
             arrays[f"log.{name}"] = np.stack([entry[name] for _, entry in log])  # (T, M)
         save_arrays(self.path(runs), arrays, _about(runs))
 
-    def restore(self, runs: Sequence[Run], program: Program, inputs: Any, example: Any) -> tuple[Carry, Log]:
-        """The cohort at its latest checkpoint, or at step 0."""
+    def restore(
+        self, runs: Sequence[Run], program: Program, inputs: Inputs, example: Any, spread: Spread
+    ) -> tuple[Carry, Log]:
+        """The cohort at its latest checkpoint, or at step 0, on its devices."""
         path = self.path(runs)
         if not path.exists():
-            return program.init(inputs, example), []
+            return program.init(spread.place(inputs), example), []
         try:
             arrays, about = load_arrays(path)
         except RequestError as error:
             raise RequestError(f"{error}: move it elsewhere to train these models from the start") from error
         if about != _about(runs):
             raise RequestError(f"{path} is a checkpoint of other runs: move it elsewhere to train these from the start")
-        carry = jax.device_put(tree_of(jax.eval_shape(program.init, inputs, example), arrays, "carry"))
+        carry = spread.place(tree_of(program.shapes(inputs, example), arrays, "carry"), PLACES)
         names = [name for name in arrays if name.startswith("log.") and name != "log.step"]
         log = [
             (int(step), {name.removeprefix("log."): arrays[name][entry] for name in names})

@@ -23,6 +23,7 @@ from sober.device import compiler_options, random_key
 from sober.methods import METHODS
 from sober.methods.method import Method, Setup, State, Terms
 from sober.nets import NETS, Compute
+from sober.spread import MODELS, SHARED, mapped
 from sober.types import Run
 from sober.worlds import World
 
@@ -45,6 +46,9 @@ class Carry(NamedTuple):
     diverged: Int[Array, " M"]  # the step at which a model's numbers stopped being finite; -1 while they are
     sums: Terms  # of each term since the last entry of the log, per model
     counts: Int[Array, " M"]  # good steps in those sums
+
+
+PLACES = Carry(MODELS, SHARED, MODELS, MODELS, MODELS)  # where the parts of a cohort are: all but the step are models'
 
 
 class Memory(NamedTuple):
@@ -115,12 +119,17 @@ class Program:
     @functools.cached_property
     def init(self) -> Any:
         """`init(inputs, data) -> Carry` at step 0."""
-        return jax.jit(self._init, compiler_options=compiler_options("once"))
+        return jax.jit(mapped(self._init, (MODELS, SHARED), PLACES), compiler_options=compiler_options("once"))
 
     @functools.cached_property
     def advance(self) -> Any:
         """`advance(carry, data, inputs, stop) -> Carry` at step `stop`; the memory of `carry` is reused."""
-        return jax.jit(self._advance, donate_argnums=0, compiler_options=compiler_options())
+        advance = mapped(self._advance, (PLACES, SHARED, MODELS, SHARED), PLACES)
+        return jax.jit(advance, donate_argnums=0, compiler_options=compiler_options())
+
+    def shapes(self, inputs: Inputs, data: Any) -> Carry:
+        """What `init` gives, without its numbers, and without the copies that fill up the last device."""
+        return jax.eval_shape(self._init, inputs, data)
 
     def memory(self, inputs: Inputs) -> Memory:
         """About how much memory training takes, rather too much than too little, without compiling.
@@ -129,7 +138,7 @@ class Program:
         again as the results that a step must write out, which models that run in turn share.
         """
         one, data = jax.tree.map(lambda x: x[:1], inputs), self.world.example
-        carry = jax.eval_shape(self._init, one, data)
+        carry = self.shapes(one, data)
         state = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(carry))
         written = 3 * self._looked_at(carry.state, one, data).written // 2
         in_turn = self._in_turn(carry.state, one, data)

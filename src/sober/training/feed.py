@@ -6,14 +6,18 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from sober.spread import Spread
 from sober.worlds import World
 
 
 class Feed:
-    """The data to train on, step by step. Where it comes in shards, the next is fetched while this one is in use."""
+    """The data to train on, step by step, on the devices of the models that train (one, where they are not given).
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    Where it comes in shards, the next is fetched while this one is in use.
+    """
+
+    def __init__(self, world: World, spread: Spread | None = None) -> None:
+        self.world, self.spread = world, spread or Spread(1)
         self.waited = 0.0  # seconds, for data
         self.pool = ThreadPoolExecutor(1)  # which starts no thread until it is given something to do
         self.now: tuple[Any, int | None] | None = None
@@ -23,7 +27,7 @@ class Feed:
         """The data for a step, and the step at which to ask again."""
         started = time.monotonic()
         if self.now is None:
-            self.now = self.world.shard(step)
+            self.now = self._shard(step)
         elif self.now[1] is not None and step >= self.now[1]:
             assert self.next is not None
             self.now = None  # so that two shards are on the device at a time, not three
@@ -31,6 +35,10 @@ class Feed:
             self.next = None
         data, end = self.now
         if end is not None and end < steps and self.next is None:
-            self.next = self.pool.submit(self.world.shard, end)
+            self.next = self.pool.submit(self._shard, end)
         self.waited += time.monotonic() - started
         return data, steps if end is None else end
+
+    def _shard(self, step: int) -> tuple[Any, int | None]:
+        data, end = self.world.shard(step)
+        return self.spread.copied(data), end

@@ -12,12 +12,13 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from sober.device import evenly, free_memory, keep_compilations, out_of_memory
+from sober.device import evenly, free_memory, keep_compilations, local_devices, out_of_memory
 from sober.errors import RequestError, counted
 from sober.models.family import Family
 from sober.models.model import Model
+from sober.spread import Spread
 from sober.training.checkpoints import Checkpoints, Log
-from sober.training.cohort import Carry, program, signature
+from sober.training.cohort import PLACES, Carry, program, signature
 from sober.training.feed import Feed
 from sober.training.progress import Progress, Quiet, Stopped, Watcher, stop_requests
 from sober.types import Run
@@ -39,7 +40,7 @@ def train(
     """Trains every run of a family that is not finished, and writes its model as soon as it is.
 
     What is needed to go on after a stop is kept in the folder `checkpoints`, which goes away in the end. `at_once`
-    limits how many models train at once; without it the device's memory does. Ctrl-C or SIGTERM stops at a checkpoint
+    limits how many models train at once; without it the devices' memory does. Ctrl-C or SIGTERM stops at a checkpoint
     and raises `Stopped`.
     """
     keep_compilations()
@@ -107,7 +108,7 @@ def _program_of(run: Run) -> str:
 
 def _models_that_fit(world: World, runs: Sequence[Run]) -> int:
     compiled = program(world, signature(runs[0]))
-    return compiled.memory(compiled.inputs(runs[:1])).models(free_memory())
+    return len(local_devices()) * compiled.memory(compiled.inputs(runs[:1])).models(free_memory())
 
 
 class _Clock:
@@ -142,9 +143,10 @@ def _train_cohort(
     clock: _Clock,
 ) -> None:
     compiled = program(family.world, signature(runs[0]))
-    inputs = compiled.inputs(runs)
-    feed = Feed(family.world)
-    carry, log = kept.restore(runs, compiled, inputs, family.world.example)
+    spread, inputs = Spread(len(runs)), compiled.inputs(runs)
+    feed = Feed(family.world, spread)
+    carry, log = kept.restore(runs, compiled, inputs, family.world.example, spread)
+    inputs = spread.place(inputs)
     step, steps = int(carry.step), runs[0].steps
     every = max(1, steps // LOG_ENTRIES)
     chunk, compiling, loss, saved = 1, True, float("nan"), time.monotonic()
@@ -160,32 +162,32 @@ def _train_cohort(
         compiling = False
         step = until
         if step % every == 0 or step == steps:
-            carry, entry = _log_entry(carry)
+            carry, entry = _log_entry(carry, spread)
             log.append((step, entry))
             loss = float(np.nanmean(entry["loss"])) if np.isfinite(entry["loss"]).any() else float("nan")
         watcher.progress(clock.progress(runs, step, loss))
         asked = stop.is_set() and step < steps
         if asked or time.monotonic() - saved > checkpoint_seconds:
-            kept.save(runs, carry, log)
+            kept.save(runs, spread.trimmed(carry, PLACES), log)
             saved = time.monotonic()
         if asked:
             raise Stopped(f"stopped at step {step} of {steps}; run the same command to go on")
-    _finish(family, runs, carry, log, watcher)
+    _finish(family, runs, spread.trimmed(carry, PLACES), log, watcher)
     kept.drop(runs)
 
 
-def _log_entry(carry: Carry) -> tuple[Carry, dict[str, np.ndarray]]:
+def _log_entry(carry: Carry, spread: Spread) -> tuple[Carry, dict[str, np.ndarray]]:
     """The mean of every term since the last entry, per model (NaN once it has diverged), and the sums emptied."""
-    counts = np.asarray(carry.counts)
+    sums, counts = spread.trimmed((carry.sums, carry.counts))
     with np.errstate(invalid="ignore", divide="ignore"):
-        entry = {name: np.asarray(total) / counts for name, total in carry.sums.items()}
-    empty = jax.tree.map(np.zeros_like, jax.device_get((carry.sums, carry.counts)))
-    return carry._replace(sums=jax.device_put(empty[0]), counts=jax.device_put(empty[1])), entry
+        entry = {name: total / counts for name, total in sums.items()}
+    empty = spread.place(jax.tree.map(np.zeros_like, (sums, counts)))
+    return carry._replace(sums=empty[0], counts=empty[1]), entry
 
 
 def _finish(family: Family, runs: Sequence[Run], carry: Carry, log: Log, watcher: Watcher) -> None:
     (family.folder / "models").mkdir(exist_ok=True)
-    autoencoders, diverged = jax.device_get((carry.state.model, carry.diverged))
+    autoencoders, diverged = carry.state.model, carry.diverged
     steps = np.array([step for step, _ in log], np.int32)
     for m, run in enumerate(runs):
         curves = {name: np.array([entry[name][m] for _, entry in log]) for name in log[0][1]}

@@ -38,6 +38,7 @@ from sober.models.model import Model, latent_kl, load
 from sober.report.pictures import traversals
 from sober.results.folder import Folder, usable_folder
 from sober.results.request import Asked, Measure, Request, cohorts_of
+from sober.spread import Spread
 from sober.training.cohort import program, signature
 from sober.training.feed import Feed
 from sober.training.progress import Watcher
@@ -231,7 +232,8 @@ def plan(
 def seconds_per_step(opened: World, runs: Sequence[Run]) -> float:
     """How long one step of a family takes here, compilation left out."""
     compiled = program(opened, signature(runs[0]))
-    inputs, (data, _) = compiled.inputs(runs), Feed(opened).at(0, runs[0].steps)
+    spread = Spread(len(runs))
+    inputs, (data, _) = spread.place(compiled.inputs(runs)), Feed(opened, spread).at(0, runs[0].steps)
     carry = jax.block_until_ready(compiled.advance(compiled.init(inputs, data), data, inputs, 1))
     taken: list[float] = []
     count = 1
