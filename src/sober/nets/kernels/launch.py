@@ -24,6 +24,7 @@ class Launch(NamedTuple):
     warps: int = 4
     stages: int = 3
     bands: int = 2  # rows of blocks at once
+    columns: int = 128  # of a product
 
 
 Table = dict[tuple[str, int], Launch]
@@ -38,7 +39,7 @@ MANY: Table = {
     ("up", 16): Launch(parts=17),
     ("up", 8): Launch(parts=2),
     ("up", 4): Launch(warps=8),
-    ("up_back", 16): Launch(parts=17),  # not measured: that of `up`
+    ("up_back", 16): Launch(parts=17, columns=64),  # not measured: that of `up`, with fewer registers
     ("up_back", 8): Launch(parts=3, warps=8),
     ("up_back", 4): Launch(warps=8),
     ("weight_gradient", 16): Launch(warps=8),
@@ -57,7 +58,7 @@ FEW: Table = MANY | {
     ("up", 16): Launch(parts=97),
     ("up", 8): Launch(parts=41),
     ("up", 4): Launch(parts=13),
-    ("up_back", 16): Launch(parts=97),
+    ("up_back", 16): Launch(parts=97, columns=64),
     ("up_back", 8): Launch(parts=41),
     ("up_back", 4): Launch(parts=13),
     ("weight_gradient", 16): Launch(parts=58, warps=8),
@@ -74,21 +75,23 @@ FEW: Table = MANY | {
 CROSSING = 28
 
 
-def settings(kernel: str, grids: Grids, models: int) -> Launch:
-    """For a kernel on these grids, where so many models, or tiles of them, run at once."""
-    table = FEW if models < CROSSING else MANY
+def settings(kernel: str, grids: Grids, models: int, tiles: int) -> Launch:
+    """For a kernel on these grids, where so many models run at once, with so many tiles of a batch each."""
+    table = FEW if models * tiles < CROSSING else MANY  # tiles run side by side, as models do
     heights = [height for name, height in table if name == kernel]
     nearest = min(heights, key=lambda height: abs(math.log2(grids.h / height)))
-    return fitted(kernel, grids, table[kernel, nearest])
+    return fitted(kernel, grids, tiles, table[kernel, nearest])
 
 
-def fitted(kernel: str, grids: Grids, measured: Launch) -> Launch:
+def fitted(kernel: str, grids: Grids, tiles: int, measured: Launch) -> Launch:
     """The measured settings, cut to what these grids have and to what fits into a GPU's shared memory and registers."""
     pixels = min(measured.pixels * ROWS // grids.rows, grids.w)  # as many rows in a tile
     if kernel.startswith("down"):
         pixels = max(1, min(pixels, SUMS // (grids.rows * grids.b)))
     pieces = grids.h * grids.w // pixels if kernel.startswith("thin") else grids.blocks
     fit = measured._replace(pixels=pixels, parts=min(measured.parts, pieces))
+    if kernel == "up_back" and measured.warps == 4 and tiles > 1:
+        return fit._replace(columns=64)  # one more axis, whose offsets would not fit into the registers
     return _in_shared_memory(grids, fit) if kernel == "thin_up" else fit
 
 

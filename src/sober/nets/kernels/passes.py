@@ -45,10 +45,10 @@ def up_back(
 
 
 def _use(plan: Plan, models: int) -> Use:
-    """Runs a kernel on these grids with the settings for them. Tiles run side by side, as models do."""
+    """Runs a kernel on these grids with the settings for them."""
 
     def use(kernel: Callable[..., Any], grids: Grids, *arrays: Array, **how: Any) -> Any:
-        launch = settings(kernel.__name__, grids, models * plan.tiles)
+        launch = settings(kernel.__name__, grids, models, plan.tiles)
         return kernel(*arrays, grids, launch, plan.interpret, **how)
 
     return use

@@ -34,8 +34,6 @@ from sober.nets.kernels.tiles import (
     within,
 )
 
-COLUMNS = 128  # of a product
-
 
 def down(
     x: Float[Array, " fine"],
@@ -125,7 +123,7 @@ def up(
     """Transposed convolution: relu(unblocks(spread(x) @ weight) + bias). A program makes a stretch of blocks, one
     product each, and holds its part of the weight all along."""
     _, w, _, a, b = grids
-    columns, steps = min(COLUMNS, 4 * a), -(-grids.blocks // launch.parts)
+    columns, steps = min(launch.columns, 4 * a), -(-grids.blocks // launch.parts)
 
     def program(x_ref: Any, w_ref: Any, b_ref: Any, y_ref: Any) -> None:
         start, part = pl.program_id(0) * steps, pl.program_id(1) * columns
@@ -156,7 +154,7 @@ def up_back(
     """Back through a convolution and the ReLU before it, which made `activation`; and the sums of the result over all
     but channels, the gradient of the bias before that."""
     _, w, rows, a, b = grids
-    columns, steps = min(COLUMNS, 4 * a), -(-grids.blocks // launch.parts)
+    columns, steps = min(launch.columns, 4 * a), -(-grids.blocks // launch.parts)
 
     def program(g_ref: Any, w_ref: Any, a_ref: Any, y_ref: Any, s_ref: Any) -> None:
         start, part = pl.program_id(0) * steps, pl.program_id(1) * columns
@@ -200,7 +198,7 @@ def weight_gradient(
     running.
     """
     _, w, _, a, b = grids
-    p, q, steps = min(COLUMNS, 4 * a), min(COLUMNS, 4 * b), -(-grids.blocks // launch.parts)
+    p, q, steps = min(launch.columns, 4 * a), min(launch.columns, 4 * b), -(-grids.blocks // launch.parts)
     shape, whole = ((p, q), 4 * b) if blocks_first else ((q, p), 4 * a)
 
     def program(f_ref: Any, c_ref: Any, o_ref: Any) -> None:
