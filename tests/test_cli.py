@@ -101,6 +101,13 @@ def test_methods_are_listed(capsys):
     assert run("methods", "nonsense") == 2
 
 
+def test_train_says_first_by_what_convolutions_are_computed(tmp_path, capsys):
+    arguments = ["--nets", "conv", "--steps", 1, "--latents", 3, "--batch", 4, "--out", tmp_path / "out"]
+    assert run("train", "blocks", *arguments) == 0
+    output = " ".join(capsys.readouterr().out.split())
+    assert output.startswith("convolutions by plain layers: kernels are for a GPU")
+
+
 def test_a_published_sweep_is_trained_by_name(tmp_path):
     common = ["blocks", "--method", "beta_vae", "--sweep", "sober_look", "--cohort", 2, *SMALL]
     assert run("train", *common, "--out", tmp_path / "family") == 0

@@ -18,13 +18,14 @@ from jaxtyping import Array, Float, Key
 from sober.criteria.alike import alike
 from sober.criteria.criterion import Progress
 from sober.device import compiler_options, free_memory, local_devices, seed_key
+from sober.methods import METHODS
 from sober.methods.factor_vae import permuted
 from sober.methods.method import bernoulli_loss, follow, sample
-from sober.models.model import Model, stacked
+from sober.models.model import Model, blank, stacked
 from sober.nets import NETS, Compute, Nets
+from sober.nets.stretches import path
 from sober.spread import MODELS, SHARED, Spread, mapped
 from sober.training.train import Feed
-from sober.types import Precision
 from sober.worlds import World
 
 BATCH = 64
@@ -93,7 +94,8 @@ def _of_models_alike(
     spread = Spread(len(models))
     autoencoders = spread.place(stacked(models))
     nets, shape = NETS[models[0].run.nets], models[0].image_shape
-    programs = _programs(world, nets, shape, mixing, models[0].run.precision, held_out)
+    compute = _compute(models[0], nets, spread.each)
+    programs = _programs(world, nets, shape, mixing, compute, held_out)
     key = seed_key(seed)
     who = spread.place(np.array([int(model.run.identity[:8], 16) for model in models], np.uint32))
     feed, step = Feed(world, spread), 0
@@ -110,6 +112,16 @@ def _of_models_alike(
     return np.array([np.asarray(each, float) for each in examined])
 
 
+def _compute(model: Model, nets: Nets, models: int) -> Compute:
+    """In what the models were trained in, and by kernels where they are right and faster for so many on a device."""
+    judge = jax.eval_shape(lambda key: nets.judge(key, model.image_shape, 1, None), jax.random.key(0))
+    encoder, decoder = blank(METHODS[model.run.method].model, nets, model.image_shape, model.run.latents).nets
+    pictures, codes = model.image_shape, (model.run.latents,)
+    inputs = [(encoder, (BATCH, *pictures)), (decoder, (2 * BATCH, *codes)), (judge, (2 * BATCH, *pictures))]
+    shapes = [(net, jax.ShapeDtypeStruct(shape, model.run.precision)) for net, shape in inputs]
+    return Compute(jnp.dtype(model.run.precision), path(shapes, models).kernels)
+
+
 class Programs(NamedTuple):
     """Compiled for any number of models."""
 
@@ -121,11 +133,8 @@ class Programs(NamedTuple):
 
 @functools.lru_cache(maxsize=8)
 def _programs(
-    world: World, nets: Nets, shape: tuple[int, int, int], mixing: Mixing, precision: Precision, held_out: int
+    world: World, nets: Nets, shape: tuple[int, int, int], mixing: Mixing, compute: Compute, held_out: int
 ) -> Programs:
-    """Everything computes in what the models were trained in."""
-    compute = Compute(jnp.dtype(precision))
-
     def pictures(
         model: Any, discriminator: Discriminator, images: Float[Array, "B H W C"], key: Key[Array, ""]
     ) -> Float[Array, "2B H W C"]:

@@ -99,7 +99,7 @@ def load(path: str | Path) -> Model:
     shape = tuple(json.loads(about["image_shape"]))
     if run.method not in METHODS or run.nets not in NETS:
         raise RequestError(f"{path} was made by method {run.method!r} with nets {run.nets!r}, which are not known here")
-    autoencoder = tree_of(_blank(METHODS[run.method].model, NETS[run.nets], shape, run.latents), arrays, "model")
+    autoencoder = tree_of(blank(METHODS[run.method].model, NETS[run.nets], shape, run.latents), arrays, "model")
     curves = {name.removeprefix("curve."): array for name, array in arrays.items() if name.startswith("curve.")}
     return Model(run, shape, autoencoder, json.loads(about["diverged"]), curves)
 
@@ -113,8 +113,8 @@ def stacked(models: Sequence[Model]) -> Any:
 
 
 @functools.lru_cache(64)
-def _blank(of_method: Callable[..., Any], nets: Nets, shape: tuple[int, ...], latents: int) -> Any:
-    """The shapes of a model's arrays, which take longer to trace than a small model to read."""
+def blank(of_method: Callable[..., Any], nets: Nets, shape: tuple[int, ...], latents: int) -> Any:
+    """A model of shapes without numbers. Kept, because they take longer to trace than a small model to read."""
     return jax.eval_shape(lambda key: of_method(key, nets, shape, latents), jax.random.key(0))
 
 

@@ -15,6 +15,7 @@ from jax.tree_util import DictKey
 from jaxtyping import Array, Float
 
 from sober.nets.graph import Affine, Build, Layer
+from sober.nets.stretches import PLAIN, Kernels, Stretch, parts
 
 Self = TypeVar("Self")
 Seen = Any  # what watching layers saw of a batch: a tree with an entry for each part; None for a part that saw nothing
@@ -37,17 +38,17 @@ class Net:
     names: tuple[str, ...]
     layers: tuple[Any, ...]
 
-    def __call__(self, x: Float[Array, "b *p c"]) -> Float[Array, "b *q d"]:
-        for layer in self.layers:
-            x = layer(x)
+    def __call__(self, x: Float[Array, "b *p c"], kernels: Kernels = PLAIN) -> Float[Array, "b *q d"]:
+        for part in parts(self.layers, kernels):
+            x = part(x)
         return x
 
-    def on_batch(self, x: Float[Array, "b *p c"]) -> tuple[Float[Array, "b *q d"], Seen]:
+    def on_batch(self, x: Float[Array, "b *p c"], kernels: Kernels = PLAIN) -> tuple[Float[Array, "b *q d"], Seen]:
         """What it computes in training, and what its layers saw of the batch."""
-        seen = []
-        for layer in self.layers:
-            x, by_layer = layer.on_batch(x) if isinstance(layer, Watching) else (layer(x), None)
-            seen.append(by_layer)
+        seen: list[Seen] = []
+        for part in parts(self.layers, kernels):
+            x, by_part = part.on_batch(x) if isinstance(part, Watching) else (part(x), None)
+            seen += [None] * part.layers if isinstance(part, Stretch) else [by_part]
         return x, tuple(seen)
 
     def having_seen(self, seen: Seen) -> Net:

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Key
 from sober.nets.graph import Affine
 from sober.nets.net import Net, Seen
 from sober.nets.norms import Norm
+from sober.nets.stretches import PLAIN, Kernels
 
 Shape = tuple[int, int, int]
 
@@ -57,14 +58,15 @@ class Compute:
     """How nets compute."""
 
     dtype: Any = jnp.float32  # of activations and products; weights and sums over a batch are in float32
+    kernels: Kernels = PLAIN  # which of their convolutions go by kernels of a GPU
 
     def run(self, net: Net, x: Float[Array, "B ..."]) -> Float[Array, "B ..."]:
         """What a finished net makes of x, in float32 at least."""
-        return at_least_float32(net(x.astype(self.dtype)))
+        return at_least_float32(net(x.astype(self.dtype), self.kernels))
 
     def run_batch(self, net: Net, x: Float[Array, "B ..."]) -> tuple[Float[Array, "B ..."], Seen]:
         """What a net in training makes of x, and what it saw of the batch."""
-        y, seen = net.on_batch(x.astype(self.dtype))
+        y, seen = net.on_batch(x.astype(self.dtype), self.kernels)
         return at_least_float32(y), seen
 
 

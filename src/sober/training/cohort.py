@@ -22,7 +22,9 @@ from jaxtyping import Array, Float, Int, UInt32
 from sober.device import compiler_options, random_key
 from sober.methods import METHODS
 from sober.methods.method import Method, Setup, State, Terms
+from sober.models.model import blank
 from sober.nets import NETS, Compute
+from sober.nets.stretches import PLAIN, Kernels, Path, path
 from sober.spread import MODELS, SHARED, mapped
 from sober.types import Run
 from sober.worlds import World
@@ -86,14 +88,20 @@ def signature(run: Run) -> Signature:
     return Signature(run.method, choices, run.nets, run.latents, run.batch, run.precision, run.steps)
 
 
-def program(world: World, of: Signature) -> Program:
+def program(world: World, of: Signature, kernels: Kernels = PLAIN) -> Program:
     """The compiled functions for a signature; compiled once per number of models, whatever the number of steps."""
-    return _program(world, of._replace(steps=0))
+    return _program(world, of._replace(steps=0), kernels)
+
+
+def best_program(world: World, of: Signature, models: int) -> tuple[Program, str]:
+    """That which trains so many models on a device the fastest, and in words why it is this one."""
+    chosen = program(world, of).path(models)
+    return program(world, of, chosen.kernels), chosen.why
 
 
 @functools.lru_cache(maxsize=16)
-def _program(world: World, of: Signature) -> Program:
-    return Program(world, of)
+def _program(world: World, of: Signature, kernels: Kernels) -> Program:
+    return Program(world, of, kernels)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -102,6 +110,7 @@ class Program:
 
     world: World
     of: Signature
+    kernels: Kernels = PLAIN
 
     @functools.cached_property
     def method(self) -> Method:
@@ -131,6 +140,13 @@ class Program:
         """What `init` gives, without its numbers, and without the copies that fill up the last device."""
         return jax.eval_shape(self._init, inputs, data)
 
+    def path(self, models: int) -> Path:
+        """By what so many models on a device compute their convolutions best, and why."""
+        model = blank(self.method.model, NETS[self.of.nets], self.world.image_shape, self.of.latents)
+        inputs = ((self.of.batch, *self.world.image_shape), (self.of.batch, self.of.latents))
+        shapes = [jax.ShapeDtypeStruct(shape, self.of.precision) for shape in inputs]
+        return path(list(zip(model.nets, shapes, strict=True)), models)
+
     def memory(self, inputs: Inputs) -> Memory:
         """About how much memory training takes, rather too much than too little, without compiling.
 
@@ -151,7 +167,7 @@ class Program:
             latents=self.of.latents,
             batch=self.of.batch,
             pictures=self.world.size,
-            compute=Compute(jnp.dtype(self.of.precision)),
+            compute=Compute(jnp.dtype(self.of.precision), self.kernels),
             optimiser=optax.adam(**adam),
         )
 

@@ -18,7 +18,7 @@ from sober.models.family import Family
 from sober.models.model import Model
 from sober.spread import Spread
 from sober.training.checkpoints import Checkpoints, Log
-from sober.training.cohort import PLACES, Carry, program, signature
+from sober.training.cohort import PLACES, Carry, best_program, program, signature
 from sober.training.feed import Feed
 from sober.training.progress import Progress, Quiet, Stopped, Watcher, stop_requests
 from sober.types import Run
@@ -47,7 +47,7 @@ def train(
     kept, watcher = Checkpoints(checkpoints), watcher or Quiet()
     with stop_requests() as stop:
         cohorts = _Cohorts(family, kept, at_once)
-        clock = _Clock(cohorts)
+        clock = _Clock(cohorts, watcher)
         while (number := cohorts.next_unfinished()) is not None:
             fits = True
             try:
@@ -112,11 +112,18 @@ def _models_that_fit(world: World, runs: Sequence[Run]) -> int:
 
 
 class _Clock:
-    """Counts model-steps over all cohorts and how fast they pass."""
+    """Counts model-steps over all cohorts and how fast they pass, and tells whoever watches."""
 
-    def __init__(self, cohorts: _Cohorts) -> None:
-        self.cohorts = cohorts
+    def __init__(self, cohorts: _Cohorts, watcher: Watcher) -> None:
+        self.cohorts, self.watcher = cohorts, watcher
         self.rate = 0.0
+        self.said: set[str] = set()
+
+    def note(self, text: str) -> None:
+        """Says something once, whichever cohort it is about."""
+        if text and text not in self.said:
+            self.watcher.note(text)
+        self.said.add(text)
 
     def progress(self, runs: Sequence[Run], step: int, loss: float) -> Progress:
         number = self.cohorts.runs.index(runs)  # type: ignore[arg-type]
@@ -142,8 +149,10 @@ def _train_cohort(
     watcher: Watcher,
     clock: _Clock,
 ) -> None:
-    compiled = program(family.world, signature(runs[0]))
-    spread, inputs = Spread(len(runs)), compiled.inputs(runs)
+    spread = Spread(len(runs))
+    compiled, why = best_program(family.world, signature(runs[0]), spread.each)
+    clock.note(why)
+    inputs = compiled.inputs(runs)
     feed = Feed(family.world, spread)
     carry, log = kept.restore(runs, compiled, inputs, family.world.example, spread)
     inputs = spread.place(inputs)

@@ -39,7 +39,7 @@ from sober.report.pictures import traversals
 from sober.results.folder import Folder, usable_folder
 from sober.results.request import Asked, Measure, Request, cohorts_of
 from sober.spread import Spread
-from sober.training.cohort import program, signature
+from sober.training.cohort import best_program, signature
 from sober.training.feed import Feed
 from sober.training.progress import Watcher
 from sober.types import Run, Setting, Training
@@ -231,8 +231,8 @@ def plan(
 
 def seconds_per_step(opened: World, runs: Sequence[Run]) -> float:
     """How long one step of a family takes here, compilation left out."""
-    compiled = program(opened, signature(runs[0]))
     spread = Spread(len(runs))
+    compiled, _ = best_program(opened, signature(runs[0]), spread.each)
     inputs, (data, _) = spread.place(compiled.inputs(runs)), Feed(opened, spread).at(0, runs[0].steps)
     carry = jax.block_until_ready(compiled.advance(compiled.init(inputs, data), data, inputs, 1))
     taken: list[float] = []
