@@ -79,18 +79,20 @@ def plan_of(case: Case) -> Plan:
 
 def floors(case: Case) -> tuple[float, float]:
     """Microseconds for the bytes of a model, forward and back."""
+    from sober.nets.kernels.passes import checked  # noqa: PLC0415 — Pallas
+
     plan = plan_of(case)
+    fused = checked(plan.grids[0])
     share = 2e6 * plan.batch / (plan.rows * BYTES_PER_SECOND)  # of a tile's numbers, in microseconds
     forward = sum(grids.fine + grids.coarse for grids in plan.grids)
     # The weight's gradient reads both sides; that of the input reads one, and the activation, and writes.
     inner = [2 * grids.fine + grids.coarse for grids in plan.grids]
     if case.kind == "up":
         inner = [grids.fine + 2 * grids.coarse for grids in plan.grids]
-    elif plan.picture[2] == 1:  # the first two layers are one: the gradient between them is not written, nor read
-        inner[1] -= plan.grids[1].fine
-        inner[0] = -plan.grids[0].coarse
+        inner[0] -= fused * (plan.grids[0].fine + plan.grids[0].coarse)  # read once for both gradients
     else:
-        inner[0] = 0  # pictures are data
+        inner[0] = -fused * plan.grids[0].coarse  # pictures are data
+        inner[1] -= fused * plan.grids[1].fine  # the gradient between the first two layers is not written, nor read
     return share * forward, share * (forward + sum(inner))
 
 
@@ -109,10 +111,10 @@ class Line(NamedTuple):
 
 def measured(case: Case) -> tuple[str | None, Line]:
     stack, theirs = STACKS[case.kind], functools.partial(plain, case.kind)
-    programs, data = both_ways(case, stack), samples(case)
-    fault = what_is_wrong(case, programs, data, runs=3)
+    programs = both_ways(case, stack)
+    fault = what_is_wrong(case, programs, runs=3)
     forward = [jax.jit(lambda x, layers, _, one=one: jax.vmap(one)(x, layers)) for one in (stack, theirs)]
-    return fault, Line(*times([*forward, programs[-1], passes(theirs, case.kind == "up")], data))
+    return fault, Line(*times([*forward, programs[-1], passes(theirs, case.kind == "up")], samples(case)))
 
 
 def measure(cases: list[tuple[str, Case]]) -> bool:
