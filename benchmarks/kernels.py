@@ -8,8 +8,8 @@ Results and gradients in bfloat16 are compared with the plain layers in float32,
 time that the bytes of all layers take at the memory's speed: each array that a kernel by itself must read or write. The
 program ends with status 1 if anything is wrong.
 
---compile needs no GPU, but JAX's CUDA plugin (jax-cuda13-plugin, jax-cuda13-pjrt, which may be installed without what
-they depend on) and ptxas (nvidia-cuda-nvcc).
+--compile needs no GPU, but JAX 0.10, the last that shows what its Triton compiler makes; its CUDA plugin
+(jax-cuda13-plugin, jax-cuda13-pjrt, which may be installed without what they depend on); and ptxas (nvidia-cuda-nvcc).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import importlib
 import io
 import itertools
 import os
@@ -212,6 +213,12 @@ def ptxas() -> str:
     return found or sys.exit("ptxas is missing: install nvidia-cuda-nvcc, or put it on the path")
 
 
+def why_not_compiled() -> str | None:
+    if hasattr(importlib.import_module("jax._src.lib.triton"), "compile"):
+        return None
+    return f"--compile needs JAX 0.10, not {jax.__version__}"
+
+
 def compile_all(cases: list[tuple[str, Case]]) -> bool:
     """Prints a line for each kernel; whether all fit."""
     print("| layers | batch | models | kernel | shared memory, bytes | registers | spilled, bytes |")
@@ -239,7 +246,7 @@ def main() -> None:
         for kind, channels in NETS[net].items()
         for batch, models in itertools.product(chosen.batches, chosen.models)
     ]
-    if not chosen.compile and (reason := kernels.why_not_here()):
+    if reason := why_not_compiled() if chosen.compile else kernels.why_not_here():
         sys.exit(reason)
     device = "compiled for sm_90a" if chosen.compile else jax.local_devices()[0].device_kind
     print(f"{device}, jax {jax.__version__}, bfloat16; microseconds are for each model\n")
