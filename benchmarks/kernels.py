@@ -69,8 +69,11 @@ def case_of(kind: Kind, picture: str, channels: tuple[int, ...], batch: int, mod
 
 def shaped(case: Case) -> tuple[Any, Any]:
     """The input and the layers of all models, as shapes."""
-    of = lambda shape, dtype=jnp.float32: jax.ShapeDtypeStruct((case.models, *shape), dtype)  # noqa: E731
-    return of(case.shape, jnp.bfloat16), tuple((of(weight), of(bias)) for weight, bias in case.layers)
+
+    def array(shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((case.models, *shape), dtype)
+
+    return array(case.shape, jnp.bfloat16), tuple((array(weight), array(bias)) for weight, bias in case.layers)
 
 
 def plan_of(case: Case) -> Plan:
@@ -209,8 +212,8 @@ def assembled(name: str, module: bytes, warps: int, stages: int) -> Compiled:
 
 
 def ptxas() -> str:
-    found = shutil.which("ptxas") or next(map(str, Path(sys.prefix).glob("lib/**/bin/ptxas")), None)
-    return found or sys.exit("ptxas is missing: install nvidia-cuda-nvcc, or put it on the path")
+    path = shutil.which("ptxas") or next(map(str, Path(sys.prefix).glob("lib/**/bin/ptxas")), None)
+    return path or sys.exit("ptxas is missing: install nvidia-cuda-nvcc, or put it on the path")
 
 
 def why_not_compiled() -> str | None:
