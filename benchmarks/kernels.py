@@ -8,8 +8,8 @@ Results and gradients in bfloat16 are compared with the plain layers in float32,
 time that the bytes of all layers take at the memory's speed: each array that a kernel by itself must read or write. The
 program ends with status 1 if anything is wrong.
 
---compile needs no GPU, but JAX's CUDA plugin (jax-cuda13-plugin, jax-cuda13-pjrt, which may be installed without what
-they depend on) and ptxas (nvidia-cuda-nvcc).
+--compile needs no GPU, but JAX 0.10, the last that shows what its Triton compiler makes; its CUDA plugin
+(jax-cuda13-plugin, jax-cuda13-pjrt, which may be installed without what they depend on); and ptxas (nvidia-cuda-nvcc).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import importlib
 import io
 import itertools
 import os
@@ -68,8 +69,11 @@ def case_of(kind: Kind, picture: str, channels: tuple[int, ...], batch: int, mod
 
 def shaped(case: Case) -> tuple[Any, Any]:
     """The input and the layers of all models, as shapes."""
-    of = lambda shape, dtype=jnp.float32: jax.ShapeDtypeStruct((case.models, *shape), dtype)  # noqa: E731
-    return of(case.shape, jnp.bfloat16), tuple((of(weight), of(bias)) for weight, bias in case.layers)
+
+    def array(shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((case.models, *shape), dtype)
+
+    return array(case.shape, jnp.bfloat16), tuple((array(weight), array(bias)) for weight, bias in case.layers)
 
 
 def plan_of(case: Case) -> Plan:
@@ -79,18 +83,20 @@ def plan_of(case: Case) -> Plan:
 
 def floors(case: Case) -> tuple[float, float]:
     """Microseconds for the bytes of a model, forward and back."""
+    from sober.nets.kernels.passes import checked  # noqa: PLC0415 — Pallas
+
     plan = plan_of(case)
+    fused = checked(plan.grids[0])
     share = 2e6 * plan.batch / (plan.rows * BYTES_PER_SECOND)  # of a tile's numbers, in microseconds
     forward = sum(grids.fine + grids.coarse for grids in plan.grids)
     # The weight's gradient reads both sides; that of the input reads one, and the activation, and writes.
     inner = [2 * grids.fine + grids.coarse for grids in plan.grids]
     if case.kind == "up":
         inner = [grids.fine + 2 * grids.coarse for grids in plan.grids]
-    elif plan.picture[2] == 1:  # the first two layers are one: the gradient between them is not written, nor read
-        inner[1] -= plan.grids[1].fine
-        inner[0] = -plan.grids[0].coarse
+        inner[0] -= fused * (plan.grids[0].fine + plan.grids[0].coarse)  # read once for both gradients
     else:
-        inner[0] = 0  # pictures are data
+        inner[0] = -fused * plan.grids[0].coarse  # pictures are data
+        inner[1] -= fused * plan.grids[1].fine  # the gradient between the first two layers is not written, nor read
     return share * forward, share * (forward + sum(inner))
 
 
@@ -109,10 +115,10 @@ class Line(NamedTuple):
 
 def measured(case: Case) -> tuple[str | None, Line]:
     stack, theirs = STACKS[case.kind], functools.partial(plain, case.kind)
-    programs, data = both_ways(case, stack), samples(case)
-    fault = what_is_wrong(case, programs, data, runs=3)
+    programs = both_ways(case, stack)
+    fault = what_is_wrong(case, programs, runs=3)
     forward = [jax.jit(lambda x, layers, _, one=one: jax.vmap(one)(x, layers)) for one in (stack, theirs)]
-    return fault, Line(*times([*forward, programs[-1], passes(theirs, case.kind == "up")], data))
+    return fault, Line(*times([*forward, programs[-1], passes(theirs, case.kind == "up")], samples(case)))
 
 
 def measure(cases: list[tuple[str, Case]]) -> bool:
@@ -206,8 +212,14 @@ def assembled(name: str, module: bytes, warps: int, stages: int) -> Compiled:
 
 
 def ptxas() -> str:
-    found = shutil.which("ptxas") or next(map(str, Path(sys.prefix).glob("lib/**/bin/ptxas")), None)
-    return found or sys.exit("ptxas is missing: install nvidia-cuda-nvcc, or put it on the path")
+    path = shutil.which("ptxas") or next(map(str, Path(sys.prefix).glob("lib/**/bin/ptxas")), None)
+    return path or sys.exit("ptxas is missing: install nvidia-cuda-nvcc, or put it on the path")
+
+
+def why_not_compiled() -> str | None:
+    if hasattr(importlib.import_module("jax._src.lib.triton"), "compile"):
+        return None
+    return f"--compile needs JAX 0.10, not {jax.__version__}"
 
 
 def compile_all(cases: list[tuple[str, Case]]) -> bool:
@@ -237,7 +249,7 @@ def main() -> None:
         for kind, channels in NETS[net].items()
         for batch, models in itertools.product(chosen.batches, chosen.models)
     ]
-    if not chosen.compile and (reason := kernels.why_not_here()):
+    if reason := why_not_compiled() if chosen.compile else kernels.why_not_here():
         sys.exit(reason)
     device = "compiled for sm_90a" if chosen.compile else jax.local_devices()[0].device_kind
     print(f"{device}, jax {jax.__version__}, bfloat16; microseconds are for each model\n")

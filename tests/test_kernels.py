@@ -281,6 +281,12 @@ def not_compiled(x: jax.Array, layers: Any) -> jax.Array:
     raise NotImplementedError("no such instruction")
 
 
+def slightly_wrong(x: jax.Array, layers: Any, factor: float = 1.003) -> jax.Array:
+    """By less than bfloat16 rounds one number."""
+    y = plain.rounded("down", x.astype(jnp.float32), layers, jnp.bfloat16)
+    return (factor * y).astype(x.dtype)
+
+
 INJECTED = [
     (wrong, "off by 1.0e-02"),
     (not_a_number, "off by nan"),
@@ -294,6 +300,13 @@ def test_what_is_wrong_or_slow_is_not_used(cache: Path, stack: Any, says: str) -
     verdict = tried(*TRIED, kernels=stack)
     assert not verdict.use
     assert says in verdict.why
+
+
+def test_small_errors_show_in_bfloat16(cache: Path) -> None:
+    kind, shape, layers, _, models = TRIED
+    assert "1.0e-03 is allowed" in tried(kind, shape, layers, jnp.bfloat16, models, kernels=slightly_wrong).why
+    right = functools.partial(slightly_wrong, factor=1.0)
+    assert "kernels are right" in tried(kind, shape, layers, jnp.bfloat16, 1, kernels=right).why
 
 
 def test_interpreted_kernels_are_right_and_their_verdict_is_kept(cache: Path) -> None:

@@ -1,4 +1,4 @@
-"""Kernels for a GPU that run the convolutions of many small models in less than half of the time, where they apply.
+"""Kernels for a GPU: the convolutions of many small models at once, where plain layers would copy pixels about.
 
 `why_not` and `why_not_here` say whether they do, `tried` whether they are right and faster on this machine, and `down`
 and `up` are the runs of layers. Pallas is imported where a kernel is asked for, and not before.

@@ -90,8 +90,8 @@ def fitted(kernel: str, grids: Grids, tiles: int, measured: Launch) -> Launch:
         pixels = max(1, min(pixels, SUMS // (grids.rows * grids.b)))
     pieces = grids.h * grids.w // pixels if kernel.startswith("thin") else grids.blocks
     fit = measured._replace(pixels=pixels, parts=min(measured.parts, pieces))
-    if kernel == "up_back" and measured.warps == 4 and tiles > 1:
-        return fit._replace(columns=64)  # one more axis, whose offsets would not fit into the registers
+    if kernel == "up_back" and measured.warps == 4 and (tiles > 1 or grids.rows < ROWS):
+        return fit._replace(columns=64)  # as measured it just fits into the registers, and here it would not
     return _in_shared_memory(grids, fit) if kernel == "thin_up" else fit
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from sober.nets.kernels.plan import Kind, Layers
@@ -28,3 +32,17 @@ def up(x: Float[Array, "B h w c"], layers: Layers) -> Float[Array, "B H W C"]:
         thin = weight.shape[0] == x.shape[-1]
         x = add_bias(unblocks(overlap(matmul(x, weight)) if thin else matmul(spread(x), weight)), bias)
     return x
+
+
+def rounded(kind: Kind, x: Float[Array, "B H W C"], layers: Layers, dtype: Any) -> Float[Array, "B h w c"]:
+    """The run in float32, rounded to another type where kernels round: weights, and what goes from layer to layer in
+    either direction. Kernels differ from this by the order of their sums only."""
+    bits = jnp.finfo(dtype)
+
+    def narrow(x: Array) -> Array:
+        return jax.lax.reduce_precision(x, bits.nexp, bits.nmant)  # and gradients too, on their way back
+
+    for weight, bias in layers:
+        near = weight + jax.lax.stop_gradient(narrow(weight) - weight)
+        x = plain(kind, narrow(x), [(near, bias)])
+    return narrow(x)

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -26,17 +26,19 @@ from jaxtyping import Array
 from sober.device import out_of_memory
 from sober.errors import RequestError, brief
 from sober.files import cache_dir, locked, read_json, writable_folder, write_json
-from sober.nets.kernels.plain import plain
+from sober.nets.kernels.plain import plain, rounded
 from sober.nets.kernels.plan import Kind, Plan
 from sober.nets.kernels.reasons import why_not, why_not_here
 from sober.nets.kernels.stacks import down, up
 
 VERSION = 1  # of the kernels: raise it with every change to them, and all are tried anew
 SLACK = 1.5  # by which errors may exceed those of the plain layers in the same type
-ROUNDING = 1e-5  # an error, relative, that sums of float32 in another order may have
+ORDER = 1e-5  # a relative error that sums of float32 in another order may have
+ROUNDED = 1e-3  # and one that a few numbers of another type, rounded the other way for that reason, may add
 COMPARED = 4  # models whose results are compared with float32
 ROUNDS, CALLS = 7, 5  # the median of so many rounds, of so many calls each
 
+T = TypeVar("T")
 Stack = Callable[[Array, Any], Array]  # pictures or a grid, and layers
 Data = tuple[Array, Any, Array]  # inputs, layers and slopes of the loss
 Program = Callable[..., dict[str, Array]]
@@ -126,11 +128,11 @@ def judged(case: Case, kernels: Stack) -> tuple[Verdict, bool]:
 
 def _judged(case: Case, kernels: Stack) -> tuple[Verdict, bool]:
     try:
-        programs, data = both_ways(case, kernels), samples(case)
-        if fault := what_is_wrong(case, programs, data):
+        programs = both_ways(case, kernels)
+        if fault := what_is_wrong(case, programs):
             return Verdict(False, fault), True
         timed = [programs[-1], passes(functools.partial(plain, case.kind), case.kind == "up")]
-        kernels_us, plain_us = times(timed, data)
+        kernels_us, plain_us = times(timed, samples(case))
     except Exception as error:  # whatever a compiler may say
         full = isinstance(error, jax.errors.JaxRuntimeError) and out_of_memory(error)
         return Verdict(False, f"kernels cannot be tried here ({brief(error)})"), not full
@@ -145,33 +147,56 @@ def both_ways(case: Case, kernels: Stack) -> list[Program]:
     return [passes(kernels, wanted) for wanted in ((True,) if case.kind == "up" else (True, False))]
 
 
-def what_is_wrong(case: Case, programs: Sequence[Program], data: Data, runs: int = 2) -> str | None:
-    """With the results and gradients of kernels, if anything; the plain layers in float32 are what is right."""
-    some = np.unique(np.linspace(0, case.models - 1, COMPARED).astype(int))
-    few = jax.tree.map(lambda leaf: leaf[some], data)
-    theirs = functools.partial(plain, case.kind)
-    exact = passes(theirs, True)(*jax.tree.map(lambda leaf: leaf.astype(jnp.float32), few))
-    usual = passes(theirs, True)(*few)
+def what_is_wrong(case: Case, programs: Sequence[Program], runs: int = 2) -> str | None:
+    """With the results and gradients of kernels, if anything."""
     for program in programs:
-        ours = program(*data)
-        if fault := differences(jax.tree.map(lambda leaf: leaf[some], ours), usual, exact):
+        fault = unlike_rounded(case, program) or unlike_float32(case, program) or unlike_itself(case, program, runs)
+        if fault:
             return fault
-        if not all(_equal(ours, program(*data)) for _ in range(runs - 1)):
-            return "kernels give other numbers when they run again"
     return None
 
 
-def _equal(ours: dict[str, Array], again: dict[str, Array]) -> bool:
-    return all(bool(jnp.array_equal(ours[name], again[name])) for name in ours)
+def unlike_rounded(case: Case, program: Program) -> str | None:
+    """Compares with the plain layers in float32, rounded where kernels round. Small errors show: no number before a
+    ReLU is near 0, where an error of the last bit would decide whether a gradient passes."""
+    data = samples(case, apart=True)
+    theirs = passes(functools.partial(rounded, case.kind, dtype=case.dtype), True)(*_wide(_some(case, data)))
+    return differences(_some(case, program(*data)), theirs, dict.fromkeys(theirs, ROUNDED))
 
 
-def differences(ours: dict[str, Array], usual: dict[str, Array], exact: dict[str, Array]) -> str | None:
-    """The first result of kernels that is further from the exact one than rounding explains."""
+def unlike_float32(case: Case, program: Program) -> str | None:
+    """Compares with the plain layers in float32, and with the errors that they have in the same type."""
+    data = samples(case)
+    theirs, few = passes(functools.partial(plain, case.kind), True), _some(case, data)
+    exact, usual = theirs(*_wide(few)), theirs(*few)
+    allowed = {name: SLACK * far(usual[name], exact[name]) + ORDER for name in exact}
+    return differences(_some(case, program(*data)), exact, allowed)
+
+
+def unlike_itself(case: Case, program: Program, runs: int) -> str | None:
+    data = samples(case)
+    first, *others = (program(*data) for _ in range(runs))
+    same = all(bool(jnp.array_equal(first[name], other[name])) for other in others for name in first)
+    return None if same else "kernels give other numbers when they run again"
+
+
+def differences(ours: dict[str, Array], theirs: dict[str, Array], allowed: dict[str, float]) -> str | None:
+    """The first result of kernels that is further off than is allowed."""
     for name, result in ours.items():
-        off, allowed = far(result, exact[name]), SLACK * far(usual[name], exact[name]) + ROUNDING
-        if not off <= allowed:  # also where it is not a number
-            return f"kernels are wrong: {name} is off by {off:.1e} of its size, and {allowed:.1e} is allowed"
+        off = far(result, theirs[name])
+        if not off <= allowed[name]:  # also where it is not a number
+            return f"kernels are wrong: {name} is off by {off:.1e} of its size, and {allowed[name]:.1e} is allowed"
     return None
+
+
+def _some(case: Case, tree: T) -> T:
+    """Of a few models, from the first to the last."""
+    which = np.unique(np.linspace(0, case.models - 1, COMPARED).astype(int))
+    return jax.tree.map(lambda leaf: leaf[which], tree)
+
+
+def _wide(tree: T) -> T:
+    return jax.tree.map(lambda leaf: leaf.astype(jnp.float32), tree)
 
 
 def far(x: Array, y: Array) -> float:
@@ -195,18 +220,22 @@ def passes(stack: Stack, wanted: bool) -> Program:
     return jax.jit(jax.vmap(one))
 
 
-def samples(case: Case) -> Data:
-    """Random inputs, weights and slopes of the loss, for all models."""
+def samples(case: Case, *, apart: bool = False) -> Data:
+    """Random inputs, weights and slopes of the loss, for all models. If `apart`, biases are 1 or -1 and what is added
+    to them is small, so that no number before a ReLU is near 0."""
     dtype = jnp.dtype(case.dtype)
     keys = iter(jax.random.split(jax.random.key(0), 2 + 2 * len(case.layers)))
 
-    def normal(shape: tuple[int, ...], scale: float = 1.0) -> Array:
-        return scale * jax.random.normal(next(keys), (case.models, *shape))
+    def normal(shape: tuple[int, ...]) -> Array:
+        return jax.random.normal(next(keys), (case.models, *shape))
 
-    layers = tuple((normal(weight, weight[0] ** -0.5), normal(bias, 0.1)) for weight, bias in case.layers)
-    x = normal(case.shape).astype(dtype)
-    shape = jax.eval_shape(functools.partial(plain, case.kind), x[0], jax.tree.map(lambda leaf: leaf[0], layers)).shape
-    return x, layers, normal(shape).astype(dtype)
+    def layer(weight: tuple[int, ...], bias: tuple[int, ...]) -> tuple[Array, Array]:
+        scale = (0.15 if apart else 1.0) * weight[0] ** -0.5
+        return scale * normal(weight), jnp.sign(normal(bias)) if apart else 0.1 * normal(bias)
+
+    x, layers = normal(case.shape).astype(dtype), tuple(layer(*shapes) for shapes in case.layers)
+    one = jax.tree.map(lambda leaf: leaf[0], (x, layers))
+    return x, layers, normal(jax.eval_shape(functools.partial(plain, case.kind), *one).shape).astype(dtype)
 
 
 def times(programs: Sequence[Callable[..., Any]], data: Data) -> list[float]:
