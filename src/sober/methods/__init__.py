@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from jaxtyping import Array, Key
+
 from sober.errors import UnknownError, listed
 from sober.methods.annealed_vae import annealed_vae
 from sober.methods.beta_tcvae import beta_tcvae
@@ -16,8 +18,9 @@ from sober.methods.info_gan import info_gan
 from sober.methods.method import Hyper, Method
 from sober.methods.pca import pca
 from sober.methods.vae import vae
-from sober.nets import Autoencoder
-from sober.types import Run
+from sober.nets import Autoencoder, find_nets
+from sober.nets.nets import Shape
+from sober.types import Run, Setting
 
 METHODS: dict[str, Method] = {
     "vae": vae,
@@ -41,16 +44,27 @@ def find_method(name: str) -> Method:
     return METHODS[name]
 
 
+def hyper_of(run: Run) -> dict[str, Setting]:
+    """All hyperparameters of a run, also those that came later than it and that it leaves out."""
+    return METHODS[run.method].complete(run.hyper) if run.method in METHODS else dict(run.hyper)
+
+
 class Structure(NamedTuple):
     """What the arrays of a trained model are: those of two runs that agree in it can be stacked, on one world."""
 
     model: Callable[..., Autoencoder]  # what the method trains
     nets: str
     latents: int
+    sizes: tuple[tuple[str, int], ...] = ()  # hyperparameters that shapes depend on
+
+    def fresh(self, key: Key[Array, ""], shape: Shape) -> Autoencoder:
+        """An untrained model of this structure."""
+        return self.model(key, find_nets(self.nets), shape, self.latents, **dict(self.sizes))
 
 
 def structure(run: Run) -> Structure:
-    return Structure(find_method(run.method).model, run.nets, run.latents)
+    method = find_method(run.method)
+    return Structure(method.model, run.nets, run.latents, tuple(method.sizes(run.hyper).items()))
 
 
-__all__ = ["METHODS", "Hyper", "Method", "Structure", "find_method", "structure"]
+__all__ = ["METHODS", "Hyper", "Method", "Structure", "find_method", "hyper_of", "structure"]

@@ -17,10 +17,10 @@ from jaxtyping import Float
 
 from sober.errors import RequestError
 from sober.files import load_arrays, save_arrays
-from sober.methods import METHODS
+from sober.methods import METHODS, Structure, structure
 from sober.methods.method import kl_per_latent
 from sober.models.trees import named_arrays, tree_of
-from sober.nets import NETS, Autoencoder, Nets
+from sober.nets import NETS, Autoencoder
 from sober.types import Run
 
 BATCH = 1024  # pictures at a time: bounds memory whatever a caller hands over
@@ -99,7 +99,7 @@ def load(path: str | Path) -> Model:
     shape = tuple(json.loads(about["image_shape"]))
     if run.method not in METHODS or run.nets not in NETS:
         raise RequestError(f"{path} was made by method {run.method!r} with nets {run.nets!r}, which are not known here")
-    autoencoder = tree_of(_blank(METHODS[run.method].model, NETS[run.nets], shape, run.latents), arrays, "model")
+    autoencoder = tree_of(blank(structure(run), shape), arrays, "model")
     curves = {name.removeprefix("curve."): array for name, array in arrays.items() if name.startswith("curve.")}
     return Model(run, shape, autoencoder, json.loads(about["diverged"]), curves)
 
@@ -113,9 +113,9 @@ def stacked(models: Sequence[Model]) -> Any:
 
 
 @functools.lru_cache(64)
-def _blank(of_method: Callable[..., Any], nets: Nets, shape: tuple[int, ...], latents: int) -> Any:
-    """The shapes of a model's arrays, which take longer to trace than a small model to read."""
-    return jax.eval_shape(lambda key: of_method(key, nets, shape, latents), jax.random.key(0))
+def blank(structure: Structure, shape: tuple[int, int, int]) -> Autoencoder:
+    """A model without its numbers: the shapes of its arrays take longer to trace than a small model to read."""
+    return jax.eval_shape(lambda key: structure.fresh(key, shape), jax.random.key(0))
 
 
 def _as_float(images: Any) -> Any:

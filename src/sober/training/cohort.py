@@ -20,11 +20,11 @@ import optax
 from jaxtyping import Array, Float, Int, UInt32
 
 from sober.device import compiler_options, random_key
-from sober.methods import METHODS
-from sober.methods.method import Method, Setup, State, Terms
+from sober.methods import METHODS, hyper_of
+from sober.methods.method import Method, Setup, State, Terms, clipped
 from sober.nets import NETS, Compute
 from sober.spread import MODELS, SHARED, mapped
-from sober.types import Run
+from sober.types import Run, Setting
 from sober.worlds import World
 
 IN_TURN_ABOVE = 2**24  # bytes written in a step: more than a core's share of the cache
@@ -73,17 +73,19 @@ class Signature(NamedTuple):
     """What selects a compiled program: runs that agree in it can share a cohort."""
 
     method: str
-    choices: tuple[tuple[str, str | bool], ...]
+    choices: tuple[tuple[str, Setting], ...]
     nets: str
     latents: int
     batch: int
     precision: str
     steps: int
+    clips: bool  # whether gradients have a largest norm
 
 
 def signature(run: Run) -> Signature:
-    choices = tuple((name, value) for name, value in run.hyper.items() if isinstance(value, str | bool))
-    return Signature(run.method, choices, run.nets, run.latents, run.batch, run.precision, run.steps)
+    choices = tuple(METHODS[run.method].selecting(run.hyper).items())
+    clips = run.optimiser.clip is not None
+    return Signature(run.method, choices, run.nets, run.latents, run.batch, run.precision, run.steps, clips)
 
 
 def program(world: World, of: Signature) -> Program:
@@ -108,12 +110,13 @@ class Program:
         return METHODS[self.of.method]
 
     def inputs(self, runs: Sequence[Run]) -> Inputs:
-        numbers = [name for name, value in runs[0].hyper.items() if not isinstance(value, str | bool)]
-        adam = [dataclasses.asdict(run.optimiser) for run in runs]
+        settings = [hyper_of(run) for run in runs]
+        numbers = [name for name in settings[0] if name not in dict(self.of.choices)]
+        adam = [run.optimiser.plain() for run in runs]
         return Inputs(
             jnp.array([run.entropy for run in runs], jnp.uint32),
-            {name: jnp.array([run.hyper[name] for run in runs], jnp.float32) for name in numbers},
-            {name: jnp.array([each[name] for each in adam], jnp.float32) for name in adam[0]},
+            {name: jnp.array([hyper[name] for hyper in settings], jnp.float32) for name in numbers},
+            {name: jnp.array([plain[name] for plain in adam], jnp.float32) for name in adam[0]},
         )
 
     @functools.cached_property
@@ -152,7 +155,7 @@ class Program:
             batch=self.of.batch,
             pictures=self.world.size,
             compute=Compute(jnp.dtype(self.of.precision)),
-            optimiser=optax.adam(**adam),
+            optimiser=optimiser(**adam),
         )
 
     def _init_one(self, inputs: Inputs) -> State:
@@ -220,6 +223,21 @@ class Program:
 
     def _advance(self, carry: Carry, data: Any, inputs: Inputs, stop: Array) -> Carry:
         return jax.lax.fori_loop(carry.step, stop, lambda _, carry: self._step(carry, data, inputs), carry)
+
+
+def optimiser(*, clip: Array | None = None, **adam: Array) -> optax.GradientTransformation:
+    """Adam, after cutting the gradient to the norm `clip`; without it there is no such operation in the program.
+
+    What it remembers is Adam's memory either way.
+    """
+    plain = optax.adam(**adam)
+    if clip is None:
+        return plain
+
+    def update(gradient: Any, memory: Any, params: Any = None) -> tuple[Any, Any]:
+        return plain.update(clipped(gradient, clip)[0], memory, params)
+
+    return optax.GradientTransformation(plain.init, update)
 
 
 def _written(jaxpr: Any) -> int:
