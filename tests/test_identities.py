@@ -113,6 +113,6 @@ def test_a_model_that_was_saved_before_is_loaded(tmp_path) -> None:
 
 def test_a_whole_number_is_asked_for_where_shapes_depend_on_it() -> None:
     method = dataclasses.replace(METHODS["vae"], hyper=(Hyper("units", 3.0, "of a layer", low=1.0, shapes=True),))
-    assert method.sizes({"units": 4.0}) == {"units": 4}
+    assert method.shaping({"units": 4.0}) == {"units": 4}
     with pytest.raises(RequestError, match=r"units=2.5 must be a whole number"):
         method.settings({"units": 2.5})

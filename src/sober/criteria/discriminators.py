@@ -132,7 +132,7 @@ def _programs(
         """Logits of reconstructions, then of as many pictures whose codes were mixed."""
         for_codes, for_mixing = jax.random.split(key)
         mean, logvar = model.encode(images, compute)
-        codes = sample(mean, logvar, for_codes)
+        codes = sample(mean, logvar, for_codes) if model.reading.has_spread else mean
         if mixing == "permuted":
             mixed = permuted(codes, for_mixing)
         else:
@@ -159,7 +159,7 @@ def _programs(
         def one(model: Any) -> tuple[Float[Array, " D"], Float[Array, " D"]]:
             # A part at a time: many models look at many pictures.
             mean, logvar = jax.lax.map(lambda part: model.encode(part, compute), images)
-            codes = sample(mean, logvar, seed_key(1))
+            codes = sample(mean, logvar, seed_key(1)) if model.reading.has_spread else mean
             return codes.min(axis=(0, 1)), codes.max(axis=(0, 1))
 
         return jax.vmap(one)(models)

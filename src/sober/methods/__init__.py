@@ -1,7 +1,7 @@
 """Training methods, by name. To add one: one file here, one line below, one test."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxtyping import Array, Key
 
@@ -55,16 +55,16 @@ class Structure(NamedTuple):
     model: Callable[..., Autoencoder]  # what the method trains
     nets: str
     latents: int
-    sizes: tuple[tuple[str, int], ...] = ()  # hyperparameters that shapes depend on
+    shaping: tuple[tuple[str, Any], ...] = ()  # hyperparameters that shapes depend on
 
     def fresh(self, key: Key[Array, ""], shape: Shape) -> Autoencoder:
         """An untrained model of this structure."""
-        return self.model(key, find_nets(self.nets), shape, self.latents, **dict(self.sizes))
+        return self.model(key, find_nets(self.nets), shape, self.latents, **dict(self.shaping))
 
 
 def structure(run: Run) -> Structure:
     method = find_method(run.method)
-    return Structure(method.model, run.nets, run.latents, tuple(method.sizes(run.hyper).items()))
+    return Structure(method.model, run.nets, run.latents, tuple(method.shaping(run.hyper).items()))
 
 
 __all__ = ["METHODS", "Hyper", "Method", "Structure", "find_method", "hyper_of", "structure"]

@@ -61,7 +61,7 @@ class Hyper:
     high: float = math.inf
     choices: tuple[str | bool, ...] = ()
     with_steps: int = 0  # how it goes with the length of training: 1 in proportion, -1 inversely, 0 not at all
-    shapes: bool = False  # whether the shapes of a model's arrays depend on it: a whole number that selects a program
+    shapes: bool = False  # whether the shapes of a model's arrays depend on it; a number is then whole, and selects too
     later: bool = False  # came after runs without it: a run leaves out its default, so that those keep their identities
 
     @property
@@ -133,7 +133,9 @@ class Method:
     cost: float = 1.0  # about, of a step, in steps of a β-VAE (benchmarks/methods.py)
     advised: Callable[[bool, int], Mapping[str, tuple[float, ...]]] = no_advice
     objective: str = "loss"  # the term that falls as training gets on: in a game, one side's loss is the other's gain
-    model: Callable[..., Autoencoder] = autoencoder  # what it trains: of key, nets, shape, latents, and `sizes` by name
+    model: Callable[..., Autoencoder] = (
+        autoencoder  # what it trains: of key, nets, shape, latents, and `shaping` by name
+    )
     losses: int = 1  # that a step goes down, one after another; 0 where it follows no gradient
     step_of: str | None = None  # another method whose step it takes with other weights: tests of that one need no twin
     same_bits: bool = True  # whether a model's bits on a CPU are the same in a family of any size, from two on
@@ -168,10 +170,11 @@ class Method:
         complete = self.complete(hyper).items()
         return {name: value for name, value in complete if isinstance(value, str | bool) or name in numbers}
 
-    def sizes(self, hyper: Mapping[str, Setting]) -> dict[str, int]:
+    def shaping(self, hyper: Mapping[str, Setting]) -> dict[str, Any]:
         """Those that the shapes of its model's arrays depend on: `model` takes them by name."""
-        complete = self.complete(hyper)
-        return {each.name: int(complete[each.name]) for each in self.hyper if each.shapes}
+        values = self.complete(hyper)
+        shaping = {each.name: values[each.name] for each in self.hyper if each.shapes}
+        return {name: int(value) if isinstance(value, float) else value for name, value in shaping.items()}
 
 
 def init_autoencoder(setup: Setup, key: Key[Array, ""], hyper: Mapping[str, Any]) -> State:

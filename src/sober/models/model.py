@@ -80,8 +80,12 @@ class Model:
         return images
 
 
-def latent_kl(mean: Float[np.ndarray, "N D"], logvar: Float[np.ndarray, "N D"]) -> Float[np.ndarray, " D"]:
-    """What each latent carries: KL(q(z|x) || N(0, 1)) in nats, mean over the pictures."""
+def latent_kl(mean: Float[np.ndarray, "N D"], logvar: Float[np.ndarray, "N D"] | None) -> Float[np.ndarray, " D"]:
+    """What each latent carries: KL(q(z|x) || N(0, 1)) in nats, mean over the pictures.
+
+    Of codes without a spread it is half their mean square, as if they had one of 1.
+    """
+    logvar = np.zeros_like(mean) if logvar is None else logvar
     return np.asarray(jnp.mean(kl_per_latent(jnp.asarray(mean), jnp.asarray(logvar)), axis=0))
 
 

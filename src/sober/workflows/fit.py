@@ -273,7 +273,6 @@ def _write(folder: Folder, ranking: Ranking, seed: int) -> None:
     """The chosen model, and all that is said about it."""
     results, best = Results(folder), ranking.best.run
     model, codes = results.model(best), results.codes(best)
-    assert codes.logvar is not None
     with replacing(folder.path / "model.safetensors") as temporary:
         shutil.copyfile(folder.model_path(best), temporary)
     write_codes(folder.path / "codes.parquet", results.world, codes.mean, codes.logvar)
