@@ -18,7 +18,7 @@ from sober.methods.info_gan import info_gan
 from sober.methods.method import Hyper, Method
 from sober.methods.pca import pca
 from sober.methods.vae import vae
-from sober.nets import Autoencoder, find_nets
+from sober.nets import Autoencoder, Nets
 from sober.nets.nets import Shape
 from sober.types import Run, Setting
 
@@ -57,9 +57,9 @@ class Structure(NamedTuple):
     latents: int
     shaping: tuple[tuple[str, Any], ...] = ()  # hyperparameters that shapes depend on
 
-    def fresh(self, key: Key[Array, ""], shape: Shape) -> Autoencoder:
-        """An untrained model of this structure."""
-        return self.model(key, find_nets(self.nets), shape, self.latents, **dict(self.shaping))
+    def fresh(self, key: Key[Array, ""], nets: Nets, shape: Shape) -> Autoencoder:
+        """An untrained model of this structure, with the nets that go by its name now."""
+        return self.model(key, nets, shape, self.latents, **dict(self.shaping))
 
 
 def structure(run: Run) -> Structure:

@@ -148,7 +148,7 @@ def read_codes(family: Family, run: Run, *, pictures: Pictures = None) -> Codes:
 
 def _has_spread(family: Family, run: Run) -> bool:
     """Whether codes of a run have log-variances that mean something."""
-    return run.method not in METHODS or blank(structure(run), family.world.image_shape).reading.has_spread
+    return run.method not in METHODS or blank(run, family.world.image_shape).reading.has_spread
 
 
 def forget(family: Family, runs: Sequence[Run]) -> None:

@@ -20,7 +20,7 @@ from sober.files import load_arrays, save_arrays
 from sober.methods import METHODS, Structure, structure
 from sober.methods.method import kl_per_latent
 from sober.models.trees import named_arrays, tree_of
-from sober.nets import NETS, Autoencoder
+from sober.nets import NETS, Autoencoder, Nets, find_nets
 from sober.types import Run
 
 BATCH = 1024  # pictures at a time: bounds memory whatever a caller hands over
@@ -103,7 +103,7 @@ def load(path: str | Path) -> Model:
     shape = tuple(json.loads(about["image_shape"]))
     if run.method not in METHODS or run.nets not in NETS:
         raise RequestError(f"{path} was made by method {run.method!r} with nets {run.nets!r}, which are not known here")
-    autoencoder = tree_of(blank(structure(run), shape), arrays, "model")
+    autoencoder = tree_of(blank(run, shape), arrays, "model")
     curves = {name.removeprefix("curve."): array for name, array in arrays.items() if name.startswith("curve.")}
     return Model(run, shape, autoencoder, json.loads(about["diverged"]), curves)
 
@@ -117,9 +117,14 @@ def stacked(models: Sequence[Model]) -> Any:
 
 
 @functools.lru_cache(64)
-def blank(structure: Structure, shape: tuple[int, int, int]) -> Autoencoder:
-    """A model without its numbers: the shapes of its arrays take longer to trace than a small model to read."""
-    return jax.eval_shape(lambda key: structure.fresh(key, shape), jax.random.key(0))
+def _blank(structure: Structure, nets: Nets, shape: tuple[int, int, int]) -> Autoencoder:
+    """The shapes of a model's arrays, which take longer to trace than a small model to read."""
+    return jax.eval_shape(lambda key: structure.fresh(key, nets, shape), jax.random.key(0))
+
+
+def blank(run: Run, shape: tuple[int, int, int]) -> Autoencoder:
+    """The model of a run without its numbers."""
+    return _blank(structure(run), find_nets(run.nets), shape)
 
 
 def _as_float(images: Any) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 from sober.criteria import find_criterion
 from sober.methods import METHODS, Structure, structure
 from sober.metrics.score import resolved
-from sober.nets import NETS
+from sober.nets import NETS, Nets
 from sober.results.request import Cohort, Request, cohorts_of
 from sober.types import Run
 from sober.workflows.study import Absent, Study, planned_world
@@ -86,8 +86,9 @@ class Plan:
         colour = COLOUR if shape[2] == 3 else 1.0
         return colour * RATES[device] / NETS[run.nets].work(device, shape)
 
-    def _shape(self, cohort: Cohort) -> tuple[Structure, tuple[int, int, int]]:
-        return structure(cohort.runs[0]), self.shapes[cohort.world]
+    def _shape(self, cohort: Cohort) -> tuple[Structure, Nets, tuple[int, int, int]]:
+        first = cohort.runs[0]
+        return structure(first), NETS[first.nets], self.shapes[cohort.world]
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:
         """Runs of each method on each world, by how it is opened."""
@@ -141,9 +142,9 @@ def work(cohort: Cohort) -> float:
 
 
 @functools.cache
-def _weights(of: Structure, shape: tuple[int, int, int]) -> int:
+def _weights(of: Structure, nets: Nets, shape: tuple[int, int, int]) -> int:
     """Numbers in a saved model."""
-    built = jax.eval_shape(lambda key: of.fresh(key, shape), jax.random.key(0))
+    built = jax.eval_shape(lambda key: of.fresh(key, nets, shape), jax.random.key(0))
     return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(built))
 
 
