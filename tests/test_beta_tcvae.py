@@ -24,13 +24,16 @@ from families import BLOCKS, assert_same_model, interrupted, small_runs
 from sober.errors import RequestError
 from sober.methods.beta_tcvae import Flow, decomposition, log_weights, new_flow
 from sober.methods.method import kl_per_latent
-from sober.types import Adam
+from sober.types import Adam, Training
+from sober.workflows.plan import plan
+from sober.workflows.study import Product, Study
 from sober.workflows.train import train
 
 # Compiled as a whole; most of its operations by themselves would take as long.
 parts_of = jax.jit(decomposition, static_argnums=(3, 4))
 both = pytest.mark.parametrize("estimator", ["weighted", "stratified"])
 N, D = 12, 3
+SMALL = Training(steps=3, latents=3, batch=16)
 
 
 @pytest.fixture
@@ -237,3 +240,13 @@ def test_a_flow_brings_the_dimension_wise_kl_down(tmp_path):
     last = {run: family.model(run).curves["dimension_wise_kl"][-20:].mean() for run in runs}
     of_flow, of_normal = ([kl for run, kl in last.items() if run.hyper["prior"] == p] for p in ("flow", "normal"))
     assert np.mean(of_flow) < np.mean(of_normal)
+
+
+@pytest.mark.parametrize("variant", [{"estimator": ["stratified"]}, {"alpha": [0.0]}, {"prior": ["flow"]}], ids=str)
+def test_the_variants_of_the_papers_supplement_are_products_of_a_study(variant, tmp_path):
+    """S1: minibatch-stratified sampling; S2: α = 0; S3: a flow as the prior."""
+    study = Study("s", "t", "p", [Product(["blocks"], {"beta_tcvae": {"beta": [6.0], **variant}}, 1, SMALL)])
+    [run] = plan(study).runs.values()
+    [(name, [value])] = variant.items()
+    assert run.hyper[name] == value
+    assert train([run], BLOCKS, tmp_path).model(run).diverged is None

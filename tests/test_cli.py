@@ -119,7 +119,7 @@ def test_what_is_set_goes_before_the_sweep(tmp_path):
     assert run("train", "blocks", "--method", "annealed_vae", *common, "--out", tmp_path / "family") == 0
     runs = sober.open(tmp_path / "family").runs
     assert [run.hyper["c_max"] for run in runs] == [7, 8]
-    assert {run.hyper["gamma"] for run in runs} == {100}
+    assert {run.hyper["penalty"] for run in runs} == {"fourth"}
 
 
 def test_a_method_without_reconstructions_is_listed(tmp_path, capsys):

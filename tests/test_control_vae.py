@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from families import BLOCKS, small_runs
+from sober.methods import METHODS
 from sober.methods.control_vae import Controller, set_point, steer
+from sober.types import Training
+from sober.workflows.study import Product, Scale, Study
 from sober.workflows.train import train
 
 PI = {"kp": 0.01, "ki": 0.001, "beta_min": 1.0, "beta_max": 5.0}
@@ -22,6 +25,25 @@ def at(integral: float) -> Controller:
 @pytest.mark.parametrize(("step", "nats"), [(0, 0.5), (4999, 0.5), (5000, 0.65), (10_000, 0.8), (10**6, 18.0)])
 def test_the_set_point_climbs_in_stairs_to_its_target(step, nats):
     np.testing.assert_allclose(set_point(jnp.int32(step), STAIRS), nats, rtol=1e-6)
+
+
+@pytest.mark.parametrize("target", METHODS["control_vae"].sweep("dava")["target"])
+def test_in_the_sweep_of_the_dava_paper_every_target_is_reached_at_two_thirds_of_the_training(target):
+    [reach] = METHODS["control_vae"].sweep("dava")["reach"]
+    line = {**STAIRS, "target": target, "reach": reach}
+    assert reach == 150_000 * 2 / 3
+    np.testing.assert_allclose(set_point(jnp.int32(0), line), 0.5)
+    np.testing.assert_allclose(set_point(jnp.int32(50_000), line), (0.5 + target) / 2, rtol=1e-6)
+    assert set_point(jnp.int32(99_000), line) < target
+    for step in (100_000, 149_999):
+        np.testing.assert_allclose(set_point(jnp.int32(step), line), target, rtol=1e-6)
+
+
+def test_a_shorter_study_reaches_its_targets_as_early():
+    study = Study("s", "t", "p", [Product(["blocks"], {"control_vae": "dava"}, 1, Training(steps=150_000))],
+                  scales={"short": Scale(steps=600)})  # fmt: skip
+    sweep = study.scaled("short").products[0].methods["control_vae"]
+    assert list(sweep["reach"]) == [400]
 
 
 def test_a_start_at_the_target_stands_still():

@@ -18,7 +18,6 @@ from sober.methods.dava import (
     Parts,
     accuracy_of,
     adversarial,
-    clipped,
     cross_entropy,
     labels,
     next_capacity,
@@ -107,15 +106,6 @@ def test_the_discriminator_learns_reconstructions_from_generated_pictures() -> N
     assert cross_entropy(jnp.zeros(8), target, "paper") == pytest.approx(np.log(2))
     assert cross_entropy(wrong, target, "paper") > 1.5
     assert cross_entropy(wrong, target, "reference") == pytest.approx(8 * cross_entropy(wrong, target, "paper"))
-
-
-def test_gradients_are_clipped_to_a_norm_of_one() -> None:
-    long, short = {"a": jnp.array([3.0, 0.0]), "b": jnp.array([4.0])}, {"a": jnp.array([0.3, 0.4])}
-    after, norm = clipped(long)
-    assert norm == 5
-    np.testing.assert_allclose(after["a"], [0.6, 0.0])
-    np.testing.assert_allclose(after["b"], [0.8])
-    np.testing.assert_array_equal(clipped(short)[0]["a"], short["a"])
 
 
 @functools.cache

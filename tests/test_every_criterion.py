@@ -246,11 +246,17 @@ def test_sure_codes_are_decoded_as_they_are(evidence: Evidence) -> None:
         np.testing.assert_allclose(errors[at], by_hand, rtol=1e-3)
 
 
-def test_codes_without_log_variances_have_no_bound(evidence: Evidence) -> None:
-    means = tuple(dataclasses.replace(codes, logvar=None) for codes in evidence.codes)
-    for name in ("reconstruction", "kl", "elbo"):
-        with pytest.raises(RequestError, match="has codes without log-variances: leave it out"):
-            CRITERIA[name](dataclasses.replace(evidence, codes=means))
+def test_codes_without_log_variances_are_decoded_as_they_are_and_have_no_bound(evidence: Evidence) -> None:
+    points = dataclasses.replace(
+        evidence, codes=tuple(dataclasses.replace(codes, logvar=None) for codes in evidence.codes)
+    )
+    sure = tuple(dataclasses.replace(codes, logvar=np.full_like(codes.mean, -80)) for codes in evidence.codes)
+    expected = CRITERIA["reconstruction"](dataclasses.replace(evidence, codes=sure)).scores
+    np.testing.assert_allclose(CRITERIA["reconstruction"](points).scores, expected, rtol=1e-6)
+    for name in ("kl", "elbo"):
+        judgement = CRITERIA[name](points)
+        assert (judgement.scores == np.inf).all()
+        assert all("means_only" in flags for flags in judgement.flags)
 
 
 def test_total_correlation_is_the_metric_of_samples(evidence: Evidence) -> None:

@@ -16,6 +16,7 @@ import pytest
 from sober.errors import RequestError, UnknownError
 from sober.nets import NETS, Autoencoder, Compute, autoencoder, default_nets, find_nets
 from sober.nets.graph import Build, channels_first
+from sober.nets.layers import LEAKY_RELU, leaky_relu, relu
 from sober.nets.net import Net
 
 SHAPES = [(64, 64, 1), (64, 64, 3), (32, 48, 2), (16, 16, 1)]
@@ -172,7 +173,12 @@ def test_dava_has_the_layers_of_its_paper() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "channels", "widths"), [("conv_bn", 1, (32, 32, 64, 64)), ("conv_bn_wide", 3, (64, 128, 128, 256))]
+    ("name", "channels", "widths"),
+    [
+        ("conv_bn", 1, (32, 32, 64, 64)),
+        ("conv_bn_leaky", 1, (32, 32, 64, 64)),
+        ("conv_bn_wide", 3, (64, 128, 128, 256)),
+    ],
 )
 def test_batch_norm_nets_have_the_layers_of_chen_et_al(name: str, channels: int, widths: tuple[int, ...]) -> None:
     model = abstract(name, (64, 64, channels))
@@ -184,6 +190,16 @@ def test_batch_norm_nets_have_the_layers_of_chen_et_al(name: str, channels: int,
     decoder = 10 * 512 + 512 + 4 * 512 + 512 * 16 * up[0] + 16 * up[0] + sum(4 * o for o in up[:-1])
     decoder += sum(16 * i * o + o for i, o in itertools.pairwise(up))
     assert numbers(model.decoder) == decoder
+
+
+def test_the_nets_of_the_infogan_of_chen_et_al_have_leaky_relus_where_the_others_have_relus() -> None:
+    """H.1: `LeakyReLU(0.2)` after every batch norm, in both nets."""
+    leaky, plain = abstract("conv_bn_leaky", (64, 64, 1)), abstract("conv_bn", (64, 64, 1))
+    for ours, theirs in zip(leaky.nets, plain.nets, strict=True):
+        functions = [[getattr(layer, "function", None) for layer in net.layers] for net in (theirs, ours)]
+        assert functions[0].count(relu) == 5
+        assert functions[1] == [leaky_relu if function is relu else function for function in functions[0]]
+    np.testing.assert_allclose(LEAKY_RELU(jnp.array([-5.0, 0.0, 2.0])), [-1.0, 0.0, 2.0])
 
 
 def test_resnet_has_the_layers_of_eastwood_and_williams() -> None:

@@ -16,6 +16,7 @@ from sober.criteria import CRITERIA
 from sober.criteria.pipe import Pipe, pipe
 from sober.errors import RequestError
 from sober.models.model import Model
+from sober.nets.nets import Gaussian
 from sober.worlds.drawn.blocks import COLUMN_LANE, COLUMN_TAKEN, HEIGHT, LANES, SIDE
 
 SHORT = {"steps": 600, "rate": 1e-3}
@@ -27,6 +28,7 @@ class Perfect(eqx.Module):
 
     turn: Array  # (4, 4), a rotation
     contrast: Array  # 0: the decoder does not look at its codes
+    reading: Gaussian = Gaussian()
 
     def encode(self, images: Array, dtype: Any = jnp.float32) -> tuple[Array, Array]:
         lanes = jnp.stack([images[:, :, left, 0] for left, _ in LANES], axis=-1)  # (n, row, 4)

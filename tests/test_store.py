@@ -40,7 +40,7 @@ RUNS = {run.identity: run for run in (BETA, DAVA, CRITIC)}
 # Columns of the contract that every reader of the table relies on, in order.
 BEFORE = [
     *("run", "world", "method", "nets", "latents", "steps", "batch"),
-    *("learning_rate", "b1", "b2", "eps", "precision", "seed", "setting"),
+    *("learning_rate", "b1", "b2", "eps", "clip", "precision", "seed", "setting"),
 ]
 AFTER = [
     *("kind", "metric", "preset", "settings", "better", "supervised", "matrix", "rule", "samples_of"),
@@ -100,7 +100,7 @@ def test_a_score_comes_back_with_all_that_is_known_of_it(store: Store) -> None:
     assert store.table().rows(named=True) == [
         {
             **{"run": BETA.identity, "world": "dsprites", "method": "beta_vae", "nets": "conv", "latents": 10},
-            **{"steps": 300_000, "batch": 64, "learning_rate": 1e-4, "b1": 0.9, "b2": 0.999, "eps": 1e-8},
+            **{"steps": 300_000, "batch": 64, "learning_rate": 1e-4, "b1": 0.9, "b2": 0.999, "eps": 1e-8, "clip": None},
             **{"precision": "float32", "seed": 1, "setting": "beta_vae beta=4", "hyper_beta": 4.0},
             **{"kind": "metric", "metric": "gbt/mig_sampled", "preset": "study", "settings": '{"bins": 20.0}'},
             **{"better": "lower", "supervised": True, "matrix": "gbt", "rule": "mig", "samples_of": "gbt/mig"},

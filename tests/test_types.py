@@ -27,7 +27,7 @@ OTHER: dict[str, Any] = {
     "seed": 1,
     "precision": "bfloat16",
 }
-OTHER_ADAM = {"learning_rate": 1e-3, "b1": 0.5, "b2": 0.9, "eps": 1e-7}
+OTHER_ADAM = {"learning_rate": 1e-3, "b1": 0.5, "b2": 0.9, "eps": 1e-7, "clip": 1.0}
 
 
 def test_the_identity_of_a_run_is_the_same_in_every_version() -> None:
@@ -118,7 +118,18 @@ def test_a_hyperparameter_that_is_no_setting_is_refused_by_name(value: Any) -> N
         dataclasses.replace(RUN, hyper={"beta": value})
 
 
-@pytest.mark.parametrize("field", ["learning_rate", "b1", "b2", "eps"])
+def test_an_optimiser_without_a_limit_is_written_down_as_before_there_were_limits() -> None:
+    assert Adam().plain() == {"learning_rate": 1e-4, "b1": 0.9, "b2": 0.999, "eps": 1e-8}
+    assert Run.of(dataclasses.replace(RUN, optimiser=Adam(clip=2)).canonical()).optimiser.clip == 2.0
+
+
+@pytest.mark.parametrize("clip", [0, -1.0])
+def test_a_limit_of_gradients_that_lets_nothing_pass_is_refused(clip: float) -> None:
+    with pytest.raises(RequestError, match="clip must be above 0"):
+        Adam(clip=clip)
+
+
+@pytest.mark.parametrize("field", ["learning_rate", "b1", "b2", "eps", "clip"])
 def test_an_optimiser_setting_that_is_not_finite_is_refused_by_name(field: str) -> None:
     with pytest.raises(RequestError, match=field):
         dataclasses.replace(RUN, optimiser=Adam(**{field: float("nan")}))

@@ -99,10 +99,21 @@ class Adam:
     eps: float = dataclasses.field(
         default=1e-8, metadata={"help": "Of Adam: what is added to the root of the mean square."}
     )
+    clip: float | None = dataclasses.field(
+        default=None,
+        metadata={"help": "The largest norm of the model's gradient: a longer one is cut to it. No limit by default."},
+    )
 
     def __post_init__(self) -> None:
         for name, value in dataclasses.asdict(self).items():
-            object.__setattr__(self, name, _number(name, value))
+            object.__setattr__(self, name, value if name == "clip" and value is None else _number(name, value))
+        if self.clip is not None and self.clip <= 0:
+            raise RequestError(f"clip must be above 0, got {self.clip:g}: leave it out for no limit")
+
+    def plain(self) -> dict[str, float]:
+        """Its settings as plain values. `clip` came later than runs that did without: it is left out where there is no
+        limit, so that those keep their identities."""
+        return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
 
 
 ADAM = Adam()
@@ -181,7 +192,7 @@ class Run:
     def canonical(self) -> dict[str, Any]:
         """The run as plain values, always in the same form: what is stored, and what the identity is a hash of."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {**fields, "hyper": dict(self.hyper), "optimiser": dataclasses.asdict(self.optimiser)}
+        return {**fields, "hyper": dict(self.hyper), "optimiser": self.optimiser.plain()}
 
     @staticmethod
     def of(canonical: Mapping[str, Any]) -> Run:

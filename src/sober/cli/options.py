@@ -38,7 +38,8 @@ def training_options(defaults: Training | None) -> Any:
 def _annotated(kind: str, said: str) -> Any:
     from sober.types import Precision  # noqa: PLC0415
 
-    known: dict[str, Any] = {"int": int, "float": float, "str | None": str, "Precision | None": Precision}
+    known: dict[str, Any] = {"int": int, "float": float, "float | None": float, "str | None": str}
+    known["Precision | None"] = Precision
     return Annotated[known[kind] | None, Parameter(help=said)]
 
 

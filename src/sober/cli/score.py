@@ -155,6 +155,7 @@ def scores_table(scores: Scores) -> Table:
 
 def models_table(results: Results, rows: pl.DataFrame) -> Table:
     """Every model in a row, its main scores in columns."""
+    from sober.methods import hyper_of  # noqa: PLC0415
     from sober.models.family import varying  # noqa: PLC0415
 
     main = rows.filter(rows["matrix"] == "")
@@ -172,7 +173,8 @@ def models_table(results: Results, rows: pl.DataFrame) -> Table:
         table.add_column(name.replace("_", " "), justify="right", overflow="fold")
     table.add_column("", style="yellow")
     for run in results.finished:
-        settings = [text_of(run.hyper[name]) if name in run.hyper else "-" for name in names]
+        hyper = hyper_of(run)
+        settings = [text_of(hyper[name]) if name in hyper else "-" for name in names]
         cells = [values.get((run.identity, name)) for name in columns]
         shown = ["-" if cell is None else f"{cell:.3f}" for cell in cells]
         table.add_row(run.identity[:8], *settings, str(run.seed), *shown, " ".join(sorted(flags.get(run.identity, ()))))

@@ -13,7 +13,7 @@ from sober.cli.console import bar, console
 from sober.cli.main import command_line
 from sober.cli.options import Out, Set, given, training_options
 from sober.errors import counted
-from sober.methods import find_method
+from sober.methods import find_method, hyper_of
 from sober.models.family import varying
 from sober.models.grid import grid
 from sober.models.model import latent_kl
@@ -93,7 +93,8 @@ def models_table(results: Results) -> Table:
         last = [_last(model.curves.get(term)) for term in ("loss", "reconstruction", "kl")]
         flags = "" if model.diverged is None else f"diverged at step {model.diverged}"
         active = f"{np.sum(latent_kl(*model.encode(images)) > INFORMATIVE)} of {run.latents}"
-        settings = [text_of(run.hyper[name]) if name in run.hyper else "-" for name in names]
+        hyper = hyper_of(run)
+        settings = [text_of(hyper[name]) if name in hyper else "-" for name in names]
         table.add_row(run.identity[:8], *settings, str(run.seed), *last, active, flags)
     return table
 

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from sober.device import evenly
-from sober.methods import structure
+from sober.methods import hyper_of, structure
 from sober.models.model import Model
 
 
 def alike(models: Sequence[Model], at_once: int) -> list[list[int]]:
-    """Places of models with the same nets, in groups of at most so many."""
+    """Places of models with the same nets and the same likelihood of pixels, in groups of at most so many."""
     kinds: dict[Any, list[int]] = {}
     for place, model in enumerate(models):
-        kinds.setdefault((structure(model.run), model.run.precision), []).append(place)
+        kind = structure(model.run), model.run.precision, hyper_of(model.run).get("likelihood")
+        kinds.setdefault(kind, []).append(place)
     return [group for places in kinds.values() for group in evenly(places, at_once)]

@@ -55,11 +55,12 @@ class Evidence:
         return tuple(self.load(run) for run in self.runs)
 
     def posterior(self, model: int) -> tuple[Float[np.ndarray, "N D"], Float[np.ndarray, "N D"]]:
-        """Mean and log-variance of q(z|x), of each picture under one of the models."""
+        """Mean and log-variance of q(z|x), of each picture under one of the models.
+
+        A code without a spread is its mean: the log-variance is -∞, a sample is the mean, and the KL from the prior ∞.
+        """
         codes = self.codes[model]
-        if codes.logvar is None:
-            raise RequestError(f"run {self.runs[model].identity} has codes without log-variances: leave it out")
-        return codes.mean, codes.logvar
+        return codes.mean, np.full_like(codes.mean, -np.inf) if codes.logvar is None else codes.logvar
 
     def only(self, runs: Iterable[Run]) -> Evidence:
         """The part of it that is about these runs, in their order."""

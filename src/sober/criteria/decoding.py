@@ -14,7 +14,8 @@ from jaxtyping import Array, Float, Int
 from sober.criteria.alike import alike
 from sober.criteria.criterion import Evidence, Progress
 from sober.device import compiler_options
-from sober.methods.method import bernoulli_loss, sample
+from sober.methods import hyper_of
+from sober.methods.method import BERNOULLI, pixel_loss, sample
 from sober.models.encode import BATCH, models_at_once
 from sober.models.model import stacked
 from sober.nets import Compute
@@ -36,7 +37,9 @@ def reconstruction_errors(evidence: Evidence, seed: int, progress: Progress) -> 
     for group in alike(evidence.models, models_at_once(evidence.runs[0], BATCH)):
         spread = Spread(len(group))
         models = spread.place(stacked([evidence.models[m] for m in group]))
-        decode = _decode(evidence.runs[group[0]].precision)
+        pixels = [{**BERNOULLI, **hyper_of(evidence.runs[m])} for m in group]
+        decode = _decode(evidence.runs[group[0]].precision, str(pixels[0]["likelihood"]))
+        variance = spread.place(np.array([hyper["variance"] for hyper in pixels], np.float32))
         for start in range(0, len(pictures), BATCH):
             rows = slice(start, min(start + BATCH, len(pictures)))
             missing = BATCH - (rows.stop - start)
@@ -46,7 +49,7 @@ def reconstruction_errors(evidence: Evidence, seed: int, progress: Progress) -> 
             key = jax.random.fold_in(jax.random.key(seed), start)
             data, places = world.gather(padded)
             mean, logvar = spread.place((codes[:, 0], codes[:, 1]))
-            of_batch = decode(world, models, mean, logvar, spread.copied(data), places, key)  # (M, B)
+            of_batch = decode(world, models, variance, mean, logvar, spread.copied(data), places, key)  # (M, B)
             errors[group, rows] = spread.trimmed(of_batch)[:, : BATCH - missing]
             progress(done + len(group) * rows.stop, len(evidence.runs) * len(pictures))
         done += len(group) * len(pictures)
@@ -54,25 +57,28 @@ def reconstruction_errors(evidence: Evidence, seed: int, progress: Progress) -> 
 
 
 @functools.cache
-def _decode(precision: Precision) -> Callable[..., Float[Array, "M B"]]:
+def _decode(precision: Precision, likelihood: str) -> Callable[..., Float[Array, "M B"]]:
     """Reconstruction errors of one batch under models alike, in what they were trained in."""
     compute = Compute(jnp.dtype(precision))
 
     def decode(
-        world: World, models: Any, mean: Array, logvar: Array, data: Any, index: Int[Array, " B"], key: Any
+        world: World, models: Any, variance: Array, mean: Array, logvar: Array, data: Any, index: Array, key: Any
     ) -> Float[Array, "M B"]:
         def of_models(
-            models: Any, mean: Array, logvar: Array, data: Any, index: Int[Array, " B"], key: Any
+            models: Any, variance: Array, mean: Array, logvar: Array, data: Any, index: Int[Array, " B"], key: Any
         ) -> Float[Array, "M B"]:
             images = world.pixels(data, index, jax.random.key(0))
 
-            def one(model: Any, mean: Float[Array, "B D"], logvar: Float[Array, "B D"]) -> Float[Array, " B"]:
+            def one(
+                model: Any, variance: Float[Array, ""], mean: Float[Array, "B D"], logvar: Float[Array, "B D"]
+            ) -> Float[Array, " B"]:
                 logits = model.decode(sample(mean, logvar, key), compute)
-                return jnp.sum(bernoulli_loss(logits, images), axis=(1, 2, 3))
+                pixels = {"likelihood": likelihood, "variance": variance}
+                return jnp.sum(pixel_loss(logits, images, pixels), axis=(1, 2, 3))
 
-            return jax.vmap(one)(models, mean, logvar)
+            return jax.vmap(one)(models, variance, mean, logvar)
 
-        takes = MODELS, MODELS, MODELS, SHARED, SHARED, SHARED
-        return mapped(of_models, takes)(models, mean, logvar, data, index, key)
+        takes = MODELS, MODELS, MODELS, MODELS, SHARED, SHARED, SHARED
+        return mapped(of_models, takes)(models, variance, mean, logvar, data, index, key)
 
     return jax.jit(decode, static_argnums=0, compiler_options=compiler_options("for seconds"))

@@ -18,7 +18,6 @@ from jaxtyping import Array, Float, Key
 from sober.criteria.alike import alike
 from sober.criteria.criterion import Progress
 from sober.device import compiler_options, free_memory, local_devices, seed_key
-from sober.methods import METHODS
 from sober.methods.factor_vae import permuted
 from sober.methods.method import bernoulli_loss, follow, sample
 from sober.models.model import Model, blank, stacked
@@ -115,7 +114,7 @@ def _of_models_alike(
 def _compute(model: Model, nets: Nets, models: int) -> Compute:
     """In what the models were trained in, and by kernels where they are right and faster for so many on a device."""
     judge = jax.eval_shape(lambda key: nets.judge(key, model.image_shape, 1, None), jax.random.key(0))
-    encoder, decoder = blank(METHODS[model.run.method].model, nets, model.image_shape, model.run.latents).nets
+    encoder, decoder = blank(model.run, model.image_shape).nets
     pictures, codes = model.image_shape, (model.run.latents,)
     inputs = [(encoder, (BATCH, *pictures)), (decoder, (2 * BATCH, *codes)), (judge, (2 * BATCH, *pictures))]
     shapes = [(net, jax.ShapeDtypeStruct(shape, model.run.precision)) for net, shape in inputs]
@@ -141,7 +140,7 @@ def _programs(
         """Logits of reconstructions, then of as many pictures whose codes were mixed."""
         for_codes, for_mixing = jax.random.split(key)
         mean, logvar = model.encode(images, compute)
-        codes = sample(mean, logvar, for_codes)
+        codes = sample(mean, logvar, for_codes) if model.reading.has_spread else mean
         if mixing == "permuted":
             mixed = permuted(codes, for_mixing)
         else:
@@ -168,7 +167,7 @@ def _programs(
         def one(model: Any) -> tuple[Float[Array, " D"], Float[Array, " D"]]:
             # A part at a time: many models look at many pictures.
             mean, logvar = jax.lax.map(lambda part: model.encode(part, compute), images)
-            codes = sample(mean, logvar, seed_key(1))
+            codes = sample(mean, logvar, seed_key(1)) if model.reading.has_spread else mean
             return codes.min(axis=(0, 1)), codes.max(axis=(0, 1))
 
         return jax.vmap(one)(models)

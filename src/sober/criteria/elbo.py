@@ -29,7 +29,7 @@ def reconstruction_errors(
 
 
 def divergences(evidence: Evidence) -> Float[np.ndarray, "M N"]:
-    """KL(q(z|x) ‖ N(0, 1)) of each picture under each model, summed over latents."""
+    """KL(q(z|x) ‖ N(0, 1)) of each picture under each model, summed over latents; ∞ for codes without a spread."""
 
     def divergence(model: int) -> Float[np.ndarray, " N"]:
         mean, logvar = (part.astype(np.float64) for part in evidence.posterior(model))
@@ -53,7 +53,8 @@ def judge_elbo(evidence: Evidence, *, seed: int, progress: Progress, shared: Sha
 def _means(evidence: Evidence, nats: Float[np.ndarray, "M N"], seed: int) -> Judgement:
     """Means over the pictures; with half of them drawn anew for the replicates."""
     replicates = np.stack([nats[:, rows].mean(axis=1) for rows in halves(nats.shape[1], seed, ROUNDS)])
-    return Judgement(nats.mean(axis=1), replicates, tuple(codes.flags for codes in evidence.codes))
+    flags = tuple(codes.flags + ("means_only",) * (codes.logvar is None) for codes in evidence.codes)
+    return Judgement(nats.mean(axis=1), replicates, flags)
 
 
 def _cost(settings: Mapping[str, Setting], models: int) -> Cost:

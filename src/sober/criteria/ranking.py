@@ -67,9 +67,12 @@ class Ranking:
         """As JSON can hold it."""
         return {
             "criteria": list(self.criteria),
-            "models": [{**model._asdict(), "run": model.run.identity} for model in self.models],
+            "models": [
+                {**model._asdict(), "run": model.run.identity, "scores": _finite(model.scores)} for model in self.models
+            ],
             "settings": [
-                {**setting._asdict(), "runs": [run.identity for run in setting.runs]} for setting in self.settings
+                {**setting._asdict(), "runs": [run.identity for run in setting.runs], "scores": _finite(setting.scores)}
+                for setting in self.settings
             ],
             "left_out": [run.identity for run in self.left_out],
             "sentences": self.sentences(),
@@ -91,6 +94,11 @@ class Ranking:
         if unfit := set(best.flags) & set(UNFIT):
             said.append(f"No model is fit to be used: even this one is flagged {listed(unfit)}.")
         return said + [f"{label}: {criterion.sees} {criterion.blind}" for label, criterion in self.criteria.items()]
+
+
+def _finite(scores: Mapping[str, float]) -> dict[str, float | None]:
+    """JSON has no word for infinity."""
+    return {label: score if np.isfinite(score) else None for label, score in scores.items()}
 
 
 def ranking(

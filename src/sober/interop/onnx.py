@@ -143,6 +143,7 @@ _OPERATORS: dict[str, Callable[[Layer, Arrays], Operator]] = {
     "batch_norm": lambda layer, arrays: Operator("BatchNormalization", layer.attributes, arrays),
     "layer_norm": _layer_norm,
     "relu": lambda layer, arrays: Operator("Relu", {}, {}),
+    "leaky_relu": lambda layer, arrays: Operator("LeakyRelu", {"alpha": layer.attributes["slope"]}, {}),
     "tanh": lambda layer, arrays: Operator("Tanh", {}, {}),
     "sigmoid": lambda layer, arrays: Operator("Sigmoid", {}, {}),
     "clip": _clip,

@@ -89,6 +89,10 @@ _MODULES: dict[str, Callable[[Any, Layer, tuple[int, ...]], Module]] = {
 
 _FUNCTIONS: dict[str, Callable[[Any, Layer], tuple[Any, dict[str, Any]]]] = {
     "relu": lambda torch, layer: (torch.relu, {}),
+    "leaky_relu": lambda torch, layer: (
+        torch.nn.functional.leaky_relu,
+        {"negative_slope": layer.attributes["slope"]},
+    ),
     "tanh": lambda torch, layer: (torch.tanh, {}),
     "sigmoid": lambda torch, layer: (torch.sigmoid, {}),
     "logit": lambda torch, layer: (torch.logit, {}),

@@ -1,7 +1,9 @@
 """Training methods, by name. To add one: one file here, one line below, one test."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from jaxtyping import Array, Key
 
 from sober.errors import UnknownError, listed
 from sober.methods.annealed_vae import annealed_vae
@@ -16,8 +18,9 @@ from sober.methods.info_gan import info_gan
 from sober.methods.method import Hyper, Method
 from sober.methods.pca import pca
 from sober.methods.vae import vae
-from sober.nets import Autoencoder
-from sober.types import Run
+from sober.nets import Autoencoder, Nets
+from sober.nets.nets import Shape
+from sober.types import Run, Setting
 
 METHODS: dict[str, Method] = {
     "vae": vae,
@@ -41,16 +44,27 @@ def find_method(name: str) -> Method:
     return METHODS[name]
 
 
+def hyper_of(run: Run) -> dict[str, Setting]:
+    """All hyperparameters of a run, also those that came later than it and that it leaves out."""
+    return METHODS[run.method].complete(run.hyper) if run.method in METHODS else dict(run.hyper)
+
+
 class Structure(NamedTuple):
     """What the arrays of a trained model are: those of two runs that agree in it can be stacked, on one world."""
 
     model: Callable[..., Autoencoder]  # what the method trains
     nets: str
     latents: int
+    shaping: tuple[tuple[str, Any], ...] = ()  # hyperparameters that shapes depend on
+
+    def fresh(self, key: Key[Array, ""], nets: Nets, shape: Shape) -> Autoencoder:
+        """An untrained model of this structure, with the nets that go by its name now."""
+        return self.model(key, nets, shape, self.latents, **dict(self.shaping))
 
 
 def structure(run: Run) -> Structure:
-    return Structure(find_method(run.method).model, run.nets, run.latents)
+    method = find_method(run.method)
+    return Structure(method.model, run.nets, run.latents, tuple(method.shaping(run.hyper).items()))
 
 
-__all__ = ["METHODS", "Hyper", "Method", "Structure", "find_method", "structure"]
+__all__ = ["METHODS", "Hyper", "Method", "Structure", "find_method", "hyper_of", "structure"]

@@ -20,7 +20,19 @@ from jaxtyping import Array, Float, Int, Key
 
 from sober.errors import RequestError
 from sober.methods.beta_vae import advised
-from sober.methods.method import Draw, Hyper, Method, Objective, Scalar, Setup, State, Terms, descend, elbo_terms
+from sober.methods.method import (
+    LIKELIHOOD,
+    Draw,
+    Hyper,
+    Method,
+    Objective,
+    Scalar,
+    Setup,
+    State,
+    Terms,
+    descend,
+    elbo_terms,
+)
 from sober.nets import Autoencoder, autoencoder
 
 DEPTH = 32  # of the flow, for each latent
@@ -121,7 +133,7 @@ def update(
 
     def loss(params: tuple[Autoencoder, Any]) -> Objective:
         model, flow = params
-        terms, mean, logvar, codes, saw = elbo_terms(model, images, for_loss, setup.compute)
+        terms, mean, logvar, codes, saw = elbo_terms(model, images, for_loss, setup.compute, hyper)
         log_prior = flow.log_density(codes) if flow else None
         parts = decomposition(mean, logvar, codes, setup.pictures, hyper["estimator"], log_prior)
         weighted = sum(hyper[name] * part for name, part in zip(("alpha", "beta", "gamma"), parts, strict=True))
@@ -143,6 +155,7 @@ beta_tcvae = Method(
         Hyper("gamma", 1.0, "weight of the dimension-wise KL", low=0.0),
         Hyper("estimator", "weighted", "of q(z) from a batch", choices=("weighted", "stratified")),
         Hyper("prior", "normal", "N(0, 1), or a flow for each latent that is trained too", choices=("normal", "flow")),
+        *LIKELIHOOD,
     ),
     init=init,
     update=update,

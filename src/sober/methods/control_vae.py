@@ -19,7 +19,18 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, Key
 
 from sober.methods.beta_vae import loss
-from sober.methods.method import Draw, Hyper, Method, Scalar, Setup, State, Terms, init_autoencoder, update_by
+from sober.methods.method import (
+    LIKELIHOOD,
+    Draw,
+    Hyper,
+    Method,
+    Scalar,
+    Setup,
+    State,
+    Terms,
+    init_autoencoder,
+    update_by,
+)
 
 
 class Controller(NamedTuple):
@@ -30,8 +41,14 @@ class Controller(NamedTuple):
 
 
 def set_point(step: Int[Array, ""], hyper: Mapping[str, Any]) -> Scalar:
-    """The KL wanted at a step, in nats: from `start` up by `rise` every `rise_every` steps until it is `target`."""
-    return jnp.minimum(hyper["start"] + hyper["rise"] * (step // hyper["rise_every"]), hyper["target"])
+    """The KL wanted at a step, in nats: from `start` up by `rise` every `rise_every` steps until it is `target`.
+
+    Where there is a `reach`, it rises in a straight line instead, and is `target` at that step.
+    """
+    stairs = hyper["start"] + hyper["rise"] * (step // hyper["rise_every"])
+    reach = hyper.get("reach", 0.0)
+    line = hyper["start"] + (hyper["target"] - hyper["start"]) * jnp.minimum(step / jnp.maximum(reach, 1), 1)
+    return jnp.minimum(jnp.where(reach > 0, line, stairs), hyper["target"])
 
 
 def steer(controller: Controller, error: Scalar, hyper: Mapping[str, Any]) -> Controller:
@@ -73,9 +90,19 @@ control_vae = Method(
         Hyper("start", 0.5, "the first set point, in nats; from target on, the set point stands still", low=0.0),
         Hyper("rise", 0.15, "nats by which the set point rises", low=0.0),
         Hyper("rise_every", 5000.0, "steps between two rises", low=1.0, with_steps=1),
+        Hyper(
+            "reach",
+            0.0,
+            "the step at which the set point, rising in a straight line, is at target; 0 for stairs as above",
+            low=0.0,
+            with_steps=1,
+            later=True,
+        ),
+        *LIKELIHOOD,
     ),
     init=init,
     update=update,
     step_of="beta_vae",
-    sweeps={"dava": {"target": (16.0, 18.0, 25.0, 35.0, 180.0, 200.0)}},  # Table 7
+    # Table 7. It names no schedule: every target is reached at two thirds of the training, as its annealed baseline's.
+    sweeps={"dava": {"target": (16.0, 18.0, 25.0, 35.0, 180.0, 200.0), "reach": (100_000.0,)}},
 )

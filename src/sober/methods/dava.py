@@ -27,6 +27,8 @@ from jaxtyping import Array, Float, Int, Key
 
 from sober.methods.factor_vae import permuted
 from sober.methods.method import (
+    BERNOULLI,
+    LIKELIHOOD,
     Draw,
     Hyper,
     Images,
@@ -36,6 +38,7 @@ from sober.methods.method import (
     State,
     Terms,
     bernoulli_loss,
+    clipped,
     elbo_terms,
     follow,
     init_autoencoder,
@@ -68,10 +71,16 @@ class Memory(NamedTuple):
 
 
 def annealed(
-    model: Autoencoder, images: Images, key: Key[Array, ""], capacity: Scalar, gamma: Scalar, compute: Compute
+    model: Autoencoder,
+    images: Images,
+    key: Key[Array, ""],
+    capacity: Scalar,
+    gamma: Scalar,
+    compute: Compute,
+    hyper: Mapping[str, Any] = BERNOULLI,
 ) -> tuple[Scalar, tuple[Terms, Saw]]:
     """The autoencoder's own objective. The fourth power lets KL waver from batch to batch but never far."""
-    terms, mean, _, _, saw = elbo_terms(model, images, key, compute)
+    terms, mean, _, _, saw = elbo_terms(model, images, key, compute, hyper)
     return terms["reconstruction"] + gamma * (terms["kl"] / mean.shape[1] - capacity) ** 4, (terms, saw)
 
 
@@ -138,12 +147,6 @@ def judged(discriminator: Net, both: Images, compute: Compute) -> Logits:
     return compute.run(discriminator, both)[:, 0]
 
 
-def clipped(gradient: Any) -> tuple[Any, Scalar]:
-    """The gradient with a norm of 1 at most, and the norm it had."""
-    norm = optax.tree.norm(gradient)
-    return jax.tree.map(lambda leaf: leaf / jnp.maximum(norm, 1), gradient), norm
-
-
 def move(setup: Setup, model: Autoencoder, optimiser: Parts, gradient: Any, moves: Parts) -> tuple[Autoencoder, Parts]:
     """A step of those parts of the autoencoder that move."""
 
@@ -174,9 +177,9 @@ def update(
 
     # 1. The autoencoder.
     (loss, (terms, saw)), gradient = jax.value_and_grad(annealed, has_aux=True)(
-        state.model, images, for_codes, capacity, hyper["gamma"], compute
+        state.model, images, for_codes, capacity, hyper["gamma"], compute, hyper
     )
-    gradient, norm = clipped(gradient)
+    gradient, norm = clipped(gradient, 1)
     model, optimiser = move(setup, state.model.having_seen(saw), state.optimiser, gradient, Parts(True, True))
 
     # What it makes now: each function `to_…` will lead the gradient of step 4 back to the part that it is for.
@@ -196,7 +199,7 @@ def update(
         return cross_entropy(logits, labels(len(images), for_labels, variant), variant), logits
 
     (discriminator_loss, logits), gradient = jax.value_and_grad(judge, has_aux=True)(discriminator)
-    gradient, discriminator_norm = clipped(gradient)
+    gradient, discriminator_norm = clipped(gradient, 1)
     discriminator, memory = follow(gradient, discriminator, optax.adam(hyper["discriminator_rate"]), memory)
 
     # 3. The capacity.
@@ -207,8 +210,8 @@ def update(
     weight = weights(accuracy, hyper)
     to_pictures = jax.grad(lambda both: adversarial(judged(discriminator, both, compute), weight, variant))(both)
     to_rebuilt, to_generated = jnp.split(to_pictures, 2)
-    of_encoder, encoder_norm = clipped(to_encoder(*to_codes(to_rebuilt))[0].encoder)
-    of_decoder, decoder_norm = clipped(to_decoder(to_generated)[0].decoder)
+    of_encoder, encoder_norm = clipped(to_encoder(*to_codes(to_rebuilt))[0].encoder, 1)
+    of_decoder, decoder_norm = clipped(to_decoder(to_generated)[0].decoder, 1)
     moves = Parts(weight.encoder > 0, weight.decoder > 0)
     model, optimiser = move(setup, model, optimiser, Parts(of_encoder, of_decoder), moves)
 
@@ -242,6 +245,7 @@ dava = Method(
         Hyper("decoder_weight", 0.001, "how much the decoder minds the discriminator", low=0.0),
         Hyper("discriminator_rate", 1e-4, "learning rate of the discriminator", low=0.0),
         Hyper("variant", "paper", "paper, or reference as in the public code", choices=("paper", "reference")),
+        *LIKELIHOOD,
     ),
     cost=4.5,
     losses=3,

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from sober.methods.method import (
+    LIKELIHOOD,
     Elbo,
     Hyper,
     Images,
@@ -53,7 +54,7 @@ def penalised(elbo: Elbo, covariance: Float[Array, "D D"], hyper: Mapping[str, A
 
 
 def loss(model: Autoencoder, images: Images, key: Key[Array, ""], hyper: Mapping[str, Any], setup: Setup) -> Objective:
-    elbo = elbo_terms(model, images, key, setup.compute)
+    elbo = elbo_terms(model, images, key, setup.compute, hyper)
     return penalised(elbo, covariance(elbo.mean), hyper)
 
 
@@ -64,6 +65,7 @@ dip_vae_i = Method(
     hyper=(
         Hyper("lambda_od", 10.0, "weight of covariances between the means of two latents; 0 is the VAE", low=0.0),
         Hyper("lambda_d_factor", 10.0, "weight of variances off one, in units of lambda_od", low=0.0),
+        *LIKELIHOOD,
     ),
     init=init_autoencoder,
     update=update_by(loss),

@@ -15,7 +15,17 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from sober.methods.dip_vae_i import covariance, penalised
-from sober.methods.method import Hyper, Images, Method, Objective, Setup, elbo_terms, init_autoencoder, update_by
+from sober.methods.method import (
+    LIKELIHOOD,
+    Hyper,
+    Images,
+    Method,
+    Objective,
+    Setup,
+    elbo_terms,
+    init_autoencoder,
+    update_by,
+)
 from sober.nets import Autoencoder
 
 
@@ -25,7 +35,7 @@ def sample_covariance(mean: Float[Array, "B D"], logvar: Float[Array, "B D"]) ->
 
 
 def loss(model: Autoencoder, images: Images, key: Key[Array, ""], hyper: Mapping[str, Any], setup: Setup) -> Objective:
-    elbo = elbo_terms(model, images, key, setup.compute)
+    elbo = elbo_terms(model, images, key, setup.compute, hyper)
     return penalised(elbo, sample_covariance(elbo.mean, elbo.logvar), hyper)
 
 
@@ -36,6 +46,7 @@ dip_vae_ii = Method(
     hyper=(
         Hyper("lambda_od", 10.0, "weight of covariances between two latents; 0 is the VAE", low=0.0),
         Hyper("lambda_d_factor", 1.0, "weight of variances off one, in units of lambda_od", low=0.0),
+        *LIKELIHOOD,
     ),
     init=init_autoencoder,
     update=update_by(loss),

@@ -8,39 +8,63 @@ and Q, which shares all layers with it but the last, reads the codes back:
 
 The first part is the Wasserstein GAN with gradient penalty (Gulrajani et al. 2017), ∇D taken between real and generated
 pictures; the second bounds the mutual information of codes and pictures, for a Q of standard deviation 1. A step is
-five steps of the critic, each on fresh pictures, and one of the generator. Q's mean is the representation.
+five steps of the critic, each on fresh pictures, and one of the generator. Q's mean is the representation; it has no
+spread.
 
-Codes have variance 1 like a VAE's prior, so what is said of latents elsewhere (traversals to ±2) holds here too.
+Codes have variance 1 like a VAE's prior, so what is said of latents elsewhere (traversals to ±2) holds here too. In
+Eastwood & Williams codes u = c / √3 and pixels X = 2x - 1 are between -1 and 1, λ is 6 and the penalty weighs 10. With
+D = 2 D̃, where D̃ has slope 1 on pixels from 0 to 1 as D has on theirs, |∇_X D| = |∇_x D̃| and
+
+    -(E[D(x)] - E[D(G)]) + 10 · (|∇_X D| - 1)² + 6 · |u - û|² / 2
+        =  2 · [-(E[D̃(x)] - E[D̃(G)]) + 5 · (|∇_x D̃| - 1)² + 1 · |c - ĉ|² / 2]
+
+so their game is `information=1, penalty=5` here: a factor of 2 makes no difference to Adam.
+
+With `objective=gan` it is the game of Chen et al. (2016), as Chen et al. (2018) played it with the settings of DCGAN
+(Radford et al. 2016) and instance noise (Sønderby et al. 2017): batch norm in D, one step of each,
+
+    D and Q         -E[log D(x + ε)] - E[log(1 - D(G(c, n) + ε))]  +  λ · E|c - Q(G(c, n) + ε)|² / 2
+    generator       -E[log D(G(c, n) + ε)]                         +  λ · E|c - Q(G(c, n) + ε)|² / 2
+
+Noise variables n, in either game, are more inputs of the generator that Q does not read. Decoded codes have them at 0.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jaxtyping import Array, Float, Int, Key
 
 from sober.methods.factor_vae import adam
-from sober.methods.method import Draw, Hyper, Images, Method, Scalar, Setup, State, Terms, descend
+from sober.methods.method import Draw, Hyper, Images, Method, Scalar, Setup, State, Terms, bernoulli_loss, descend
 from sober.nets import FLOAT32, Autoencoder, Compute, Nets
 from sober.nets.graph import Affine
+from sober.nets.layers import Fill
 from sober.nets.net import Net, Seen
 from sober.nets.nets import Shape
-from sober.nets.norms import LayerNorm
+from sober.nets.norms import BatchNorm, LayerNorm, Norm
+from sober.types import Setting
 
 CRITIC_STEPS = 5  # for each step of the generator (Gulrajani et al.)
 HALF_WIDTH = math.sqrt(3)  # of a uniform distribution with variance 1
 
 Codes = Float[Array, "B D"]
+Inputs = Float[Array, "B D+noise"]  # of the generator: the codes, and then noise that nobody reads
 
 
 class CodesAndScore(eqx.Module):
     """The encoder's outputs are the codes that Q reads, without a spread, and the critic's score."""
+
+    @property
+    def has_spread(self) -> bool:
+        return False
 
     def codes(self, outputs: Float[Array, "B D+1"]) -> tuple[Codes, Codes]:
         mean = outputs[:, :-1]
@@ -51,13 +75,16 @@ class CodesAndScore(eqx.Module):
         return codes, Affine(np.zeros_like(codes.weight), np.zeros_like(codes.bias))
 
 
-def game(key: Key[Array, ""], nets: Nets, shape: Shape, latents: int) -> Autoencoder:
+def game(
+    key: Key[Array, ""], nets: Nets, shape: Shape, latents: int, noise: int = 0, objective: str = "wasserstein"
+) -> Autoencoder:
     """Q, which is the encoder, with the critic as one output more; and the generator, which is the decoder."""
     for_critic, for_generator = jax.random.split(key)
-    critic, generator = (
-        nets.judge(for_critic, shape, latents + 1, LayerNorm),
-        nets.decoder(for_generator, shape, latents),
-    )
+    norm: Norm = BatchNorm.of if objective == "gan" else LayerNorm
+    critic = nets.judge(for_critic, shape, latents + 1, norm)
+    generator = nets.decoder(for_generator, shape, latents + noise)
+    if noise:  # codes alone make a picture too
+        generator = Net(("noise", *generator.names), (Fill(latents + noise), *generator.layers))
     return Autoencoder(critic, generator, CodesAndScore())
 
 
@@ -67,15 +94,15 @@ def judged(critic: Net, images: Images, compute: Compute = FLOAT32) -> tuple[Cod
     return outputs[:, :-1], outputs[:, -1]
 
 
-def generated(generator: Net, codes: Codes, compute: Compute = FLOAT32) -> tuple[Images, Seen]:
-    """Pictures of codes, and what the generator saw of the batch."""
+def generated(generator: Net, codes: Inputs, compute: Compute = FLOAT32) -> tuple[Images, Seen]:
+    """Pictures of codes and noise, and what the generator saw of the batch."""
     logits, seen = compute.run_batch(generator, codes)
     return jax.nn.sigmoid(logits), seen
 
 
-def information_loss(codes: Codes, read: Codes) -> Scalar:
+def information_loss(codes: Inputs, read: Codes) -> Scalar:
     """-E[log Q(c|x)] but for a constant: half the squared distance between codes and what is read of them."""
-    return 0.5 * jnp.sum((codes - read) ** 2) / len(codes)
+    return 0.5 * jnp.sum((codes[:, : read.shape[1]] - read) ** 2) / len(codes)
 
 
 def gradient_penalty(critic: Net, real: Images, fake: Images, key: Key[Array, ""], compute: Compute) -> Scalar:
@@ -91,11 +118,11 @@ def critic_loss(
     critic: Net,
     real: Images,
     fake: Images,
-    codes: Codes,
+    codes: Inputs,
     key: Key[Array, ""],
     hyper: Mapping[str, Any],
     compute: Compute,
-) -> tuple[Scalar, Terms, None]:
+) -> tuple[Scalar, Terms, Seen]:
     read, scores = judged(critic, jnp.concatenate([fake, real]), compute)
     of_fake, of_real = jnp.split(scores, 2)
     distance = jnp.mean(of_real) - jnp.mean(of_fake)
@@ -106,7 +133,12 @@ def critic_loss(
 
 
 def generator_loss(
-    generator: Net, critic: Net, codes: Codes, hyper: Mapping[str, Any], compute: Compute
+    generator: Net,
+    critic: Net,
+    codes: Inputs,
+    hyper: Mapping[str, Any],
+    compute: Compute,
+    key: Key[Array, ""] | None = None,
 ) -> tuple[Scalar, Terms, Seen]:
     pictures, seen = generated(generator, codes, compute)
     read, scores = judged(critic, pictures, compute)
@@ -114,48 +146,129 @@ def generator_loss(
     return hyper["information"] * information - jnp.mean(scores), {"information": information}, seen
 
 
-def draw_codes(key: Key[Array, ""], setup: Setup) -> Codes:
-    return jax.random.uniform(key, (setup.batch, setup.latents), minval=-HALF_WIDTH, maxval=HALF_WIDTH)
+def noisy(images: Images, key: Key[Array, ""], hyper: Mapping[str, Any]) -> Images:
+    """Pictures with instance noise of the strength that it has at this step."""
+    return images + hyper["strength"] * jax.random.normal(key, images.shape, images.dtype)
+
+
+def strength(step: Int[Array, ""], hyper: Mapping[str, Any]) -> Scalar:
+    """The standard deviation of instance noise: it falls in a straight line to 0 at `noise_until`, or stays."""
+    until = hyper["noise_until"]
+    left = jnp.maximum(1 - step / jnp.maximum(until, 1), 0)
+    return hyper["instance_noise"] * jnp.where(until > 0, left, 1)
+
+
+def gan_critic_loss(
+    critic: Net,
+    real: Images,
+    fake: Images,
+    codes: Inputs,
+    key: Key[Array, ""],
+    hyper: Mapping[str, Any],
+    compute: Compute,
+) -> tuple[Scalar, Terms, Seen]:
+    """Real and generated pictures go through the discriminator in a batch each, as its batch norms need (DCGAN)."""
+    for_real, for_fake = jax.random.split(key)
+    of_real, saw_real = compute.run_batch(critic, noisy(real, for_real, hyper))
+    of_fake, saw_fake = compute.run_batch(critic, noisy(fake, for_fake, hyper))
+    mistakes = bernoulli_loss(of_real[:, -1], jnp.ones(len(real))) + bernoulli_loss(
+        of_fake[:, -1], jnp.zeros(len(fake))
+    )
+    right = (jnp.mean(of_real[:, -1] > 0) + jnp.mean(of_fake[:, -1] <= 0)) / 2
+    loss = jnp.mean(mistakes) + hyper["information"] * information_loss(codes, of_fake[:, :-1])
+    return loss, {"accuracy": right}, (saw_real, saw_fake)
+
+
+def gan_generator_loss(
+    generator: Net,
+    critic: Net,
+    codes: Inputs,
+    hyper: Mapping[str, Any],
+    compute: Compute,
+    key: Key[Array, ""],
+) -> tuple[Scalar, Terms, Seen]:
+    """It does not saturate where the discriminator is right (Goodfellow et al. 2014)."""
+    pictures, seen = generated(generator, codes, compute)
+    outputs, _ = compute.run_batch(critic, noisy(pictures, key, hyper))
+    information = information_loss(codes, outputs[:, :-1])
+    fooled = jnp.mean(bernoulli_loss(outputs[:, -1], jnp.ones(len(pictures))))
+    return fooled + hyper["information"] * information, {"information": information}, seen
+
+
+class Rules(NamedTuple):
+    """Of a game: who takes how many steps down what."""
+
+    critic_steps: int
+    critic_loss: Callable[..., tuple[Scalar, Terms, Seen]]
+    generator_loss: Callable[..., tuple[Scalar, Terms, Seen]]
+    adam: Callable[[Any], optax.GradientTransformation]  # of the critic, at a rate
+
+
+RULES = {
+    "wasserstein": Rules(CRITIC_STEPS, critic_loss, generator_loss, adam),
+    "gan": Rules(1, gan_critic_loss, gan_generator_loss, lambda rate: optax.adam(rate, b1=0.5, b2=0.999)),
+}
+
+
+def draw_codes(key: Key[Array, ""], setup: Setup, noise: int = 0) -> Inputs:
+    return jax.random.uniform(key, (setup.batch, setup.latents + noise), minval=-HALF_WIDTH, maxval=HALF_WIDTH)
 
 
 def init(setup: Setup, key: Key[Array, ""], hyper: Mapping[str, Any]) -> State:
-    model = game(key, setup.nets, setup.image_shape, setup.latents)
-    return State(model, setup.optimiser.init(model.decoder), adam(hyper["critic_rate"]).init(model.encoder))
+    model = game(key, setup.nets, setup.image_shape, setup.latents, int(hyper["noise"]), hyper["objective"])
+    critic = RULES[hyper["objective"]].adam(hyper["critic_rate"])
+    return State(model, setup.optimiser.init(model.decoder), critic.init(model.encoder))
 
 
 def update(
     setup: Setup, state: State, draw: Draw, key: Key[Array, ""], step: Int[Array, ""], hyper: Mapping[str, Any]
 ) -> tuple[State, Terms]:
     for_critic, for_generator = jax.random.split(key)
-    generator = state.model.decoder
+    generator, rules, noise = state.model.decoder, RULES[hyper["objective"]], int(hyper["noise"])
+    hyper = {**hyper, "strength": strength(step, hyper)}
 
     def critic_step(carry: tuple[Any, Any], key: Key[Array, ""]) -> tuple[tuple[Any, Any], Terms]:
         critic, memory = carry
         for_images, for_codes, for_penalty = jax.random.split(key, 3)
-        codes = draw_codes(for_codes, setup)
+        codes = draw_codes(for_codes, setup, noise)
         (fake, _), real = generated(generator, codes, setup.compute), draw(for_images)
-        critic, memory, terms, _ = descend(
-            lambda net: critic_loss(net, real, fake, codes, for_penalty, hyper, setup.compute),
+        critic, memory, terms, saw = descend(
+            lambda net: rules.critic_loss(net, real, fake, codes, for_penalty, hyper, setup.compute),
             critic,
-            adam(hyper["critic_rate"]),
+            rules.adam(hyper["critic_rate"]),
             memory,
         )
+        for seen in saw or ():  # of real pictures, then of generated ones
+            critic = critic.having_seen(seen)
         return (critic, memory), terms
 
     carry = state.model.encoder, state.memory
-    (critic, memory), of_critic = jax.lax.scan(critic_step, carry, jax.random.split(for_critic, CRITIC_STEPS))
-    codes = draw_codes(for_generator, setup)
+    (critic, memory), of_critic = jax.lax.scan(critic_step, carry, jax.random.split(for_critic, rules.critic_steps))
+    codes = draw_codes(for_generator, setup, noise)
     generator, optimiser, terms, seen = descend(
-        lambda net: generator_loss(net, critic, codes, hyper, setup.compute),
+        lambda net: rules.generator_loss(
+            net, critic, codes, hyper, setup.compute, jax.random.fold_in(for_generator, 1)
+        ),
         generator,
         setup.optimiser,
         state.optimiser,
     )
     last = {name: term[-1] for name, term in of_critic.items()}
-    terms |= {"wasserstein": last["wasserstein"], "penalty": last["penalty"]}
-    terms |= {"critic_loss": last["loss"], "critic_gradient_norm": jnp.sum(of_critic["gradient_norm"]) / CRITIC_STEPS}
+    norm = jnp.sum(of_critic["gradient_norm"]) / rules.critic_steps
+    terms |= {name: term for name, term in last.items() if name not in ("loss", "gradient_norm")}
+    terms |= {"critic_loss": last["loss"], "critic_gradient_norm": norm}
     return State(state.model.with_nets(critic, generator.having_seen(seen)), optimiser, memory), terms
 
+
+# Supplement H of Chen et al. (2018): as DCGAN, so Adam at 2e-4. It names no λ: the code of Chen et al. (2016) has 1 for
+# codes from -1 to 1, which is 1/3 for codes of variance 1. Nor does it say how strong the instance noise is: ours.
+CHEN: dict[str, tuple[Setting, ...]] = {
+    "objective": ("gan",),
+    "information": (1 / 3,),
+    "critic_rate": (2e-4,),
+    "instance_noise": (0.1,),
+    "noise_until": (12_000.0,),
+}
 
 info_gan = Method(
     name="info_gan",
@@ -165,6 +278,37 @@ info_gan = Method(
         Hyper("information", 6.0, "weight λ of reading the codes back; 0 is a plain Wasserstein GAN", low=0.0),
         Hyper("penalty", 10.0, "weight of the gradient penalty that keeps the critic's slope at 1", low=0.0),
         Hyper("critic_rate", 1e-4, "learning rate of the critic and Q", low=0.0),
+        Hyper(
+            "objective",
+            "wasserstein",
+            "of the game: wasserstein with gradient penalty and layer norm, or gan with batch norm",
+            choices=("wasserstein", "gan"),
+            shapes=True,
+            later=True,
+        ),
+        Hyper(
+            "noise",
+            0.0,
+            "inputs of the generator besides the codes, which Q does not read",
+            low=0.0,
+            shapes=True,
+            later=True,
+        ),
+        Hyper(
+            "instance_noise",
+            0.0,
+            "of objective=gan: standard deviation of the noise on pictures that are judged",
+            low=0.0,
+            later=True,
+        ),
+        Hyper(
+            "noise_until",
+            0.0,
+            "of objective=gan: the step at which instance noise has fallen to 0; 0 if it stays",
+            low=0.0,
+            with_steps=1,
+            later=True,
+        ),
     ),
     cost=14.0,
     losses=2,
@@ -173,4 +317,9 @@ info_gan = Method(
     init=init,
     update=update,
     model=game,
+    sweeps={
+        "dci": {"information": (1.0,), "penalty": (5.0,)},  # their 6 and 10, for codes and pixels from -1 to 1
+        "beta_tcvae": {**CHEN, "noise": (5.0,)},  # Figure 3, with 5 latents
+        "beta_tcvae_biased": {**CHEN, "noise": (8.0,)},  # Figure 5, with 2 latents
+    },
 )

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from sober.errors import RequestError, listed
 from sober.nets import FLOAT32, Autoencoder, Compute, Nets, autoencoder
-from sober.nets.nets import Saw, Shape
+from sober.nets.nets import Saw
 from sober.types import Setting
 
 Images = Float[Array, "B H W C"]
@@ -61,6 +61,8 @@ class Hyper:
     high: float = math.inf
     choices: tuple[str | bool, ...] = ()
     with_steps: int = 0  # how it goes with the length of training: 1 in proportion, -1 inversely, 0 not at all
+    shapes: bool = False  # whether the shapes of a model's arrays depend on it; a number is then whole, and selects too
+    later: bool = False  # came after runs without it: a run leaves out its default, so that those keep their identities
 
     @property
     def range(self) -> str:
@@ -80,7 +82,29 @@ class Hyper:
             raise RequestError(f"{self.name}={value} is not a number")
         if not self.low <= value <= self.high:
             raise RequestError(f"{self.name}={value:g} is outside [{self.low:g}, {self.high:g}]")
+        if self.shapes and value != int(value):
+            raise RequestError(f"{self.name}={value:g} must be a whole number")
         return float(value)
+
+
+# How pixels are drawn given codes: of every method that reconstructs.
+LIKELIHOOD = (
+    Hyper(
+        "likelihood",
+        "bernoulli",
+        "of pixels given codes: bernoulli, or gaussian with a fixed variance",
+        choices=("bernoulli", "gaussian"),
+        later=True,
+    ),
+    Hyper(
+        "variance",
+        0.125,
+        "of the gaussian likelihood, for pixels from 0 to 1; 1/8 is the squared error of pixels from -1 to 1",
+        low=1e-6,
+        later=True,
+    ),
+)
+BERNOULLI: Mapping[str, Setting] = {hyper.name: hyper.default for hyper in LIKELIHOOD}
 
 
 def no_advice(small: bool, steps: int) -> Mapping[str, tuple[float, ...]]:
@@ -109,7 +133,9 @@ class Method:
     cost: float = 1.0  # about, of a step, in steps of a β-VAE (benchmarks/methods.py)
     advised: Callable[[bool, int], Mapping[str, tuple[float, ...]]] = no_advice
     objective: str = "loss"  # the term that falls as training gets on: in a game, one side's loss is the other's gain
-    model: Callable[[Key[Array, ""], Nets, Shape, int], Autoencoder] = autoencoder  # what it trains
+    model: Callable[..., Autoencoder] = (
+        autoencoder  # what it trains: of key, nets, shape, latents, and `shaping` by name
+    )
     losses: int = 1  # that a step goes down, one after another; 0 where it follows no gradient
     step_of: str | None = None  # another method whose step it takes with other weights: tests of that one need no twin
     same_bits: bool = True  # whether a model's bits on a CPU are the same in a family of any size, from two on
@@ -122,18 +148,45 @@ class Method:
         return self.sweeps[study]
 
     def settings(self, given: Mapping[str, Setting]) -> dict[str, Setting]:
-        """All hyperparameters: the given ones checked, the others at their defaults."""
+        """The hyperparameters of a run: the given ones checked, the others at their defaults.
+
+        Those that came `later` and are at their defaults are left out: `complete` fills them in.
+        """
         known = {hyper.name: hyper for hyper in self.hyper}
         if unknown := given.keys() - known.keys():
             has = f"choose from {listed(known)}" if known else "it has none"
             raise RequestError(f"method {self.name!r} has no hyperparameter {listed(unknown)!r}: {has}")
-        return {name: hyper.check(given.get(name, hyper.default)) for name, hyper in known.items()}
+        values = {name: hyper.check(given.get(name, hyper.default)) for name, hyper in known.items()}
+        return {name: value for name, value in values.items() if not known[name].later or value != known[name].default}
+
+    def complete(self, hyper: Mapping[str, Setting]) -> dict[str, Setting]:
+        """The hyperparameters of a run with those that it leaves out, which came later; in order of their names."""
+        later = {each.name: each.default for each in self.hyper if each.later}
+        return dict(sorted({**later, **hyper}.items()))
+
+    def selecting(self, hyper: Mapping[str, Setting]) -> dict[str, Setting]:
+        """Those of a run's hyperparameters that select its compiled program."""
+        numbers = {each.name for each in self.hyper if each.shapes}
+        complete = self.complete(hyper).items()
+        return {name: value for name, value in complete if isinstance(value, str | bool) or name in numbers}
+
+    def shaping(self, hyper: Mapping[str, Setting]) -> dict[str, Any]:
+        """Those that the shapes of its model's arrays depend on: `model` takes them by name."""
+        values = self.complete(hyper)
+        shaping = {each.name: values[each.name] for each in self.hyper if each.shapes}
+        return {name: int(value) if isinstance(value, float) else value for name, value in shaping.items()}
 
 
 def init_autoencoder(setup: Setup, key: Key[Array, ""], hyper: Mapping[str, Any]) -> State:
     """A fresh autoencoder and its optimiser: all the state that a method with one loss needs."""
     model = autoencoder(key, setup.nets, setup.image_shape, setup.latents)
     return State(model, setup.optimiser.init(model))
+
+
+def clipped(gradient: Any, most: float | Scalar) -> tuple[Any, Scalar]:
+    """The gradient cut to a norm of at most so much, and the norm it had."""
+    norm = optax.tree.norm(gradient)
+    return jax.tree.map(lambda leaf: leaf / jnp.maximum(norm / most, 1), gradient), norm
 
 
 def follow(gradient: Any, params: Any, optimiser: optax.GradientTransformation, memory: Any) -> tuple[Any, Any]:
@@ -196,18 +249,45 @@ class Elbo(NamedTuple):
     saw: Saw  # what the nets saw of the batch
 
 
-def elbo_terms(model: Autoencoder, images: Images, key: Key[Array, ""], compute: Compute = FLOAT32) -> Elbo:
+def elbo_terms(
+    model: Autoencoder,
+    images: Images,
+    key: Key[Array, ""],
+    compute: Compute = FLOAT32,
+    hyper: Mapping[str, Any] = BERNOULLI,
+) -> Elbo:
     """A pass through both nets in training.
 
-    Reconstruction is the Bernoulli negative log-likelihood and KL the divergence from N(0, 1); both are summed over
-    what one picture has (pixels and channels; latents) and averaged over the batch.
+    Reconstruction is the negative log-likelihood that `hyper` names and KL the divergence from N(0, 1); both are summed
+    over what one picture has (pixels and channels; latents) and averaged over the batch.
     """
     (mean, logvar), by_encoder = model.encode_batch(images, compute)
     codes = sample(mean, logvar, key)
     logits, by_decoder = model.decode_batch(codes, compute)
-    reconstruction = jnp.sum(bernoulli_loss(logits, images)) / len(images)
+    reconstruction = jnp.sum(pixel_loss(logits, images, hyper)) / len(images)
     kl = jnp.sum(kl_per_latent(mean, logvar)) / len(images)
     return Elbo({"reconstruction": reconstruction, "kl": kl}, mean, logvar, codes, Saw(by_encoder, by_decoder))
+
+
+def pixel_loss(
+    logits: Float[Array, "*n"], target: Float[Array, "*n"], hyper: Mapping[str, Any] = BERNOULLI
+) -> Float[Array, "*n"]:
+    """-log p(x|z) of each number of a picture under a method's likelihood; Bernoulli where it has no such setting."""
+    if hyper.get("likelihood", "bernoulli") == "gaussian":
+        return gaussian_loss(logits, target, hyper["variance"])
+    return bernoulli_loss(logits, target)
+
+
+def gaussian_loss(
+    logits: Float[Array, "*n"], target: Float[Array, "*n"], variance: float | Scalar
+) -> Float[Array, "*n"]:
+    """-log N(target; sigmoid(logit), variance) = (x - x̂)² / 2σ² + log(2πσ²) / 2 of each number.
+
+    The squared error of pixels from -1 to 1, X = 2x - 1, is (X - X̂)² = 4 (x - x̂)², so it is this loss for σ² = 1/8, but
+    for a constant; half of it, which is a Gaussian of variance 1 on that scale, for σ² = 1/4. A decoder that ends in
+    tanh on that scale, X̂ = tanh(y), is x̂ = sigmoid(2y) here: its logits are twice as large, and nothing else differs.
+    """
+    return (jax.nn.sigmoid(logits) - target) ** 2 / (2 * variance) + 0.5 * jnp.log(2 * math.pi * variance)
 
 
 @jax.custom_jvp

@@ -10,12 +10,12 @@ from typing import Any
 
 from jaxtyping import Array, Key
 
-from sober.methods.method import Images, Method, Objective, Setup, elbo_terms, init_autoencoder, update_by
+from sober.methods.method import LIKELIHOOD, Images, Method, Objective, Setup, elbo_terms, init_autoencoder, update_by
 from sober.nets import Autoencoder
 
 
 def loss(model: Autoencoder, images: Images, key: Key[Array, ""], hyper: Mapping[str, Any], setup: Setup) -> Objective:
-    elbo = elbo_terms(model, images, key, setup.compute)
+    elbo = elbo_terms(model, images, key, setup.compute, hyper)
     return elbo.terms["reconstruction"] + elbo.terms["kl"], elbo.terms, elbo.saw
 
 
@@ -23,8 +23,9 @@ vae = Method(
     name="vae",
     summary="the evidence lower bound, nothing added",
     reference="Kingma & Welling (2014): Auto-Encoding Variational Bayes",
-    hyper=(),
+    hyper=LIKELIHOOD,
     init=init_autoencoder,
     update=update_by(loss),
     step_of="beta_vae",
+    sweeps={"dci": {"likelihood": ("gaussian",)}},  # squared error of pixels from -1 to 1, as in their public code
 )

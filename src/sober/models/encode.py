@@ -25,9 +25,9 @@ from jaxtyping import Array, Float, Int
 from sober.device import compiler_options, evenly, free_memory, keep_compilations, local_devices
 from sober.errors import RequestError
 from sober.files import load_arrays, save_arrays
-from sober.methods import structure
+from sober.methods import METHODS, structure
 from sober.models.family import Family
-from sober.models.model import stacked
+from sober.models.model import blank, stacked
 from sober.spread import MODELS, SHARED, Spread, mapped
 from sober.types import Codes, Run
 from sober.worlds import World
@@ -143,7 +143,12 @@ def read_codes(family: Family, run: Run, *, pictures: Pictures = None) -> Codes:
     factors = family.world.labels(index_of(family.world, pictures))
     flags = tuple(sorted({*json.loads(about["flags"]), *family.world.flags}))
     mean, logvar = (arrays[name] if rows is None else arrays[name][rows] for name in ("mean", "logvar"))
-    return Codes(mean, logvar, factors, family.world.factors, flags)
+    return Codes(mean, logvar if _has_spread(family, run) else None, factors, family.world.factors, flags)
+
+
+def _has_spread(family: Family, run: Run) -> bool:
+    """Whether codes of a run have log-variances that mean something."""
+    return run.method not in METHODS or blank(run, family.world.image_shape).reading.has_spread
 
 
 def forget(family: Family, runs: Sequence[Run]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sober.errors import RequestError, counted, listed
+from sober.methods import hyper_of
 from sober.models.model import Model, load
 from sober.types import Run, Setting
 from sober.words import assignments
@@ -65,8 +66,9 @@ def summary(runs: Sequence[Run]) -> str:
 
 def varying(runs: Sequence[Run]) -> tuple[str, ...]:
     """The hyperparameters in which runs differ."""
-    names = sorted({name for run in runs for name in run.hyper})
-    return tuple(name for name in names if len({run.hyper.get(name) for run in runs}) > 1)
+    settings = [hyper_of(run) for run in runs]
+    names = sorted({name for hyper in settings for name in hyper})
+    return tuple(name for name in names if len({hyper.get(name) for hyper in settings}) > 1)
 
 
 class Words:
@@ -75,9 +77,9 @@ class Words:
     def __init__(self, runs: Sequence[Run]) -> None:
         self.values: dict[tuple[str, str], set[Setting]] = {}
         for run in runs:
-            for name, value in run.hyper.items():
+            for name, value in hyper_of(run).items():
                 self.values.setdefault((run.method, name), set()).add(value)
 
     def __call__(self, run: Run) -> str:
-        varied = {name: value for name, value in run.hyper.items() if len(self.values[run.method, name]) > 1}
+        varied = {name: value for name, value in hyper_of(run).items() if len(self.values[run.method, name]) > 1}
         return f"{run.method} {assignments(varied)}".rstrip()

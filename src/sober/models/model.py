@@ -17,10 +17,10 @@ from jaxtyping import Float
 
 from sober.errors import RequestError
 from sober.files import load_arrays, save_arrays
-from sober.methods import METHODS
+from sober.methods import METHODS, Structure, structure
 from sober.methods.method import kl_per_latent
 from sober.models.trees import named_arrays, tree_of
-from sober.nets import NETS, Autoencoder, Nets
+from sober.nets import NETS, Autoencoder, Nets, find_nets
 from sober.types import Run
 
 BATCH = 1024  # pictures at a time: bounds memory whatever a caller hands over
@@ -80,8 +80,12 @@ class Model:
         return images
 
 
-def latent_kl(mean: Float[np.ndarray, "N D"], logvar: Float[np.ndarray, "N D"]) -> Float[np.ndarray, " D"]:
-    """What each latent carries: KL(q(z|x) || N(0, 1)) in nats, mean over the pictures."""
+def latent_kl(mean: Float[np.ndarray, "N D"], logvar: Float[np.ndarray, "N D"] | None) -> Float[np.ndarray, " D"]:
+    """What each latent carries: KL(q(z|x) || N(0, 1)) in nats, mean over the pictures.
+
+    Of codes without a spread it is half their mean square, as if they had one of 1.
+    """
+    logvar = np.zeros_like(mean) if logvar is None else logvar
     return np.asarray(jnp.mean(kl_per_latent(jnp.asarray(mean), jnp.asarray(logvar)), axis=0))
 
 
@@ -99,7 +103,7 @@ def load(path: str | Path) -> Model:
     shape = tuple(json.loads(about["image_shape"]))
     if run.method not in METHODS or run.nets not in NETS:
         raise RequestError(f"{path} was made by method {run.method!r} with nets {run.nets!r}, which are not known here")
-    autoencoder = tree_of(blank(METHODS[run.method].model, NETS[run.nets], shape, run.latents), arrays, "model")
+    autoencoder = tree_of(blank(run, shape), arrays, "model")
     curves = {name.removeprefix("curve."): array for name, array in arrays.items() if name.startswith("curve.")}
     return Model(run, shape, autoencoder, json.loads(about["diverged"]), curves)
 
@@ -113,9 +117,14 @@ def stacked(models: Sequence[Model]) -> Any:
 
 
 @functools.lru_cache(64)
-def blank(of_method: Callable[..., Any], nets: Nets, shape: tuple[int, ...], latents: int) -> Any:
-    """A model of shapes without numbers. Kept, because they take longer to trace than a small model to read."""
-    return jax.eval_shape(lambda key: of_method(key, nets, shape, latents), jax.random.key(0))
+def _blank(structure: Structure, nets: Nets, shape: tuple[int, int, int]) -> Autoencoder:
+    """The shapes of a model's arrays, which take longer to trace than a small model to read."""
+    return jax.eval_shape(lambda key: structure.fresh(key, nets, shape), jax.random.key(0))
+
+
+def blank(run: Run, shape: tuple[int, int, int]) -> Autoencoder:
+    """The model of a run without its numbers."""
+    return _blank(structure(run), find_nets(run.nets), shape)
 
 
 def _as_float(images: Any) -> Any:

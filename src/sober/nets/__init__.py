@@ -1,7 +1,7 @@
 """Encoders and decoders, by name. To add a pair: one file here and one line below."""
 
 from sober.errors import UnknownError, listed
-from sober.nets.conv import conv, conv_bn, conv_bn_wide, dava
+from sober.nets.conv import conv, conv_bn, conv_bn_leaky, conv_bn_wide, dava
 from sober.nets.dense import dense, small
 from sober.nets.linear import linear
 from sober.nets.nets import FLOAT32, Autoencoder, Compute, Nets, Shape, autoencoder
@@ -14,6 +14,7 @@ NETS: dict[str, Nets] = {
     "small": small,
     "conv_bn": conv_bn,
     "conv_bn_wide": conv_bn_wide,
+    "conv_bn_leaky": conv_bn_leaky,
     "resnet": resnet,
     "linear": linear,
 }

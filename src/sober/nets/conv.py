@@ -11,7 +11,7 @@ import jax
 from jaxtyping import Array, Key
 
 from sober.errors import RequestError
-from sober.nets.layers import RELU, Conv, Deconv, Flatten, Grid, Linear
+from sober.nets.layers import LEAKY_RELU, RELU, Activation, Conv, Deconv, Flatten, Grid, Linear
 from sober.nets.net import Net, net
 from sober.nets.nets import Cost, Nets, Shape
 from sober.nets.norms import BatchNorm, Norm, normed
@@ -28,15 +28,16 @@ def conv_encoder(
     channels: tuple[int, int, int, int] = (32, 32, 64, 64),
     hidden: int = 256,
     norm_hidden: bool = False,
+    activation: Activation = RELU,
 ) -> Net:
     """Four convolutions, then `hidden` units, with ReLU; a norm before each ReLU, or only before those of the grids."""
     keys = jax.random.split(key, 6)
     h, w = coarse(shape)
     parts: list[Any] = []
     for n, (i, o) in enumerate(itertools.pairwise((shape[2], *channels))):
-        parts += [(f"convs.{n}", Conv(keys[n], i, o)), *normed(f"norms.{n}", norm, o), RELU]
+        parts += [(f"convs.{n}", Conv(keys[n], i, o)), *normed(f"norms.{n}", norm, o), activation]
     parts += [Flatten(), ("hidden", Linear(keys[4], h * w * channels[-1], hidden))]
-    parts += [*normed("norms.4", norm if norm_hidden else None, hidden), RELU]
+    parts += [*normed("norms.4", norm if norm_hidden else None, hidden), activation]
     return net(*parts, ("out", Linear(keys[5], hidden, outputs)))
 
 
@@ -48,14 +49,15 @@ def conv_decoder(
     *,
     channels: tuple[int, int, int, int] = (64, 64, 32, 32),
     hidden: int = 256,
+    activation: Activation = RELU,
 ) -> Net:
     """`hidden` units, a coarse grid, then four transposed convolutions, a norm and ReLU after each but the last."""
     keys = jax.random.split(key, 6)
     h, w = coarse(shape)
-    parts: list[Any] = [("hidden", Linear(keys[0], latents, hidden)), *normed("norms.0", norm, hidden), RELU]
+    parts: list[Any] = [("hidden", Linear(keys[0], latents, hidden)), *normed("norms.0", norm, hidden), activation]
     parts += [("grid", Linear(keys[1], hidden, h * w * channels[0])), Grid((h, w, channels[0]))]
     for n, (i, o) in enumerate(itertools.pairwise((*channels, shape[2]))):
-        parts += [*normed(f"norms.{n + 1}", norm, i), RELU, (f"deconvs.{n}", Deconv(keys[2 + n], i, o))]
+        parts += [*normed(f"norms.{n + 1}", norm, i), activation, (f"deconvs.{n}", Deconv(keys[2 + n], i, o))]
     return net(*parts)
 
 
@@ -105,6 +107,19 @@ conv_bn = Nets(
     decoder=functools.partial(conv_decoder, norm=BatchNorm.of, hidden=512),
     judge=_narrow,
     cost=Cost(cpu=1.4, gpu=1.3),
+    least=32,
+    sides=SIDES,
+)
+
+_leaky = functools.partial(_narrow, activation=LEAKY_RELU)
+conv_bn_leaky = Nets(
+    name="conv_bn_leaky",
+    summary="conv_bn with leaky ReLU, for InfoGAN; picture sides divisible by 16",
+    reference=_CHEN,
+    encoder=functools.partial(_leaky, norm=BatchNorm.of),
+    decoder=functools.partial(conv_decoder, norm=BatchNorm.of, hidden=512, activation=LEAKY_RELU),
+    judge=_leaky,
+    cost=conv_bn.cost,  # the same products
     least=32,
     sides=SIDES,
 )

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-
-import jax
 from jaxtyping import Array, Key
 
 from sober.nets.dense import stack
+from sober.nets.layers import leaky_relu
 from sober.nets.net import Net, net
 from sober.nets.nets import Nets, Shape
 from sober.nets.norms import InstanceNorm
-
-leaky_relu = functools.partial(jax.nn.leaky_relu, negative_slope=0.2)
 
 
 def code_discriminator(key: Key[Array, ""], latents: int, units: int = 1000) -> Net:

@@ -11,6 +11,7 @@ here. What each layer does with its input x:
     batch_norm              (x - running_mean) / √(running_var + epsilon) · weight + bias, each (c)
     layer_norm              (x - mean) / √(variance + epsilon) over all of a picture, then · weight + bias, each (c)
     relu, tanh, sigmoid     of each number
+    leaky_relu              x where it is above 0, and `slope` · x below, of each number
     logit                   log(x / (1 - x)), of each number
     clip                    each number brought between `low` and `high`
     flatten, reshape        the same numbers in the same order, in the layer's shape

@@ -78,6 +78,10 @@ Codes = Float[Array, "B D"]
 class Gaussian(eqx.Module):
     """The first half of an encoder's outputs is the mean of the codes, the second half their log-variance."""
 
+    @property
+    def has_spread(self) -> bool:
+        return True
+
     def codes(self, outputs: Float[Array, "B 2D"]) -> tuple[Codes, Codes]:
         mean, logvar = jnp.split(outputs, 2, axis=-1)
         return mean, logvar
@@ -98,7 +102,8 @@ class Autoencoder(eqx.Module):
     """An encoder of pictures and a Bernoulli decoder of codes: what every method trains, saves and is asked for codes.
 
     `reading` says which of the encoder's outputs are the codes: `codes(outputs)` gives their mean and log-variance, and
-    `heads(last)` the encoder's last layer as two.
+    `heads(last)` the encoder's last layer as two. Where codes have no spread, `has_spread` is false and
+    log-variances mean nothing.
     """
 
     encoder: Net

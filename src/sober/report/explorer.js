@@ -89,6 +89,7 @@
       rescale(y, x, weight.map((w) => w * over), bias.map((b, c) => b - mean * weight[c] * over));
     },
     relu: () => each((x) => (x > 0 ? x : 0)),
+    leaky_relu: ({ attributes: { slope } }) => each((x) => (x > 0 ? x : slope * x)),
     tanh: () => each(Math.tanh),
     sigmoid: () => each((x) => 1 / (1 + Math.exp(-x))),
     logit: () => each((x) => Math.log(x / (1 - x))),

@@ -50,9 +50,9 @@ def showcase(
     """
     if codes.mean.shape[1] != model.run.latents:
         raise RequestError(f"codes has {codes.mean.shape[1]} latents, the model {model.run.latents}: pass its own")
-    if codes.logvar is None:
+    if codes.logvar is None and model.autoencoder.reading.has_spread:
         raise RequestError(f"run {model.run.identity} has codes without log-variances: show those of its encoder")
-    if not (np.isfinite(codes.mean).all() and np.isfinite(codes.logvar).all()):
+    if not (np.isfinite(codes.mean).all() and (codes.logvar is None or np.isfinite(codes.logvar).all())):
         raise RequestError(f"run {model.run.identity} has codes that are not finite: show a model that did not diverge")
     index = world.everything() if index is None else index
     if len(index) != len(codes.mean):

@@ -15,7 +15,7 @@ from sober.types import Better, Run, Score, ScoreKind, Setting
 OF_RUN = {
     **dict.fromkeys(("run", "world", "method", "nets"), "String"),
     **dict.fromkeys(("latents", "steps", "batch"), "Int64"),
-    **dict.fromkeys(("learning_rate", "b1", "b2", "eps"), "Float64"),
+    **dict.fromkeys(("learning_rate", "b1", "b2", "eps", "clip"), "Float64"),
     **{"precision": "String", "seed": "Int64", "setting": "String"},
 }
 OF_SCORE = {
@@ -57,7 +57,7 @@ def run_row(identity: str, runs: Mapping[str, Run]) -> Row:
 def run_of(row: Mapping[str, Any]) -> Run:
     """The run that a row is about."""
     hyper = {name.removeprefix("hyper_"): v for name, v in row.items() if name.startswith("hyper_") and v is not None}
-    adam = {name: row[name] for name in ("learning_rate", "b1", "b2", "eps")}
+    adam = {name: row.get(name) for name in ("learning_rate", "b1", "b2", "eps", "clip")}
     own = {name: row[name] for name in ("world", "method", "nets", "latents", "steps", "batch", "precision", "seed")}
     return Run.of({**own, "hyper": hyper, "optimiser": adam})
 

@@ -164,7 +164,7 @@ def as_runs(data: pl.DataFrame | Runs, pairs: Sequence[Pairs] = ()) -> Runs:
         return data
     import polars as pl  # noqa: PLC0415
 
-    lacking = [name for name in (*OF_RUN, *OF_SCORE) if name not in data.columns]
+    lacking = [name for name in (*OF_RUN, *OF_SCORE) if name not in (*data.columns, "clip")]  # which older ones lack
     if lacking or data.is_empty():
         raise RequestError(
             f"the results have no {'column ' + listed(lacking) if lacking else 'rows'}: nothing to tabulate"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,8 +14,8 @@ from sober.words import assignments
 def flat(run: Run) -> dict[str, Any]:
     """A run's own fields and its optimiser's, without the hyperparameters."""
     fields = run.canonical()
-    del fields["hyper"]
-    return {**fields.pop("optimiser"), **fields}
+    del fields["hyper"], fields["optimiser"]
+    return {**dataclasses.asdict(run.optimiser), **fields}
 
 
 def settings_of(run: Run) -> dict[str, Any]:

@@ -20,13 +20,13 @@ import optax
 from jaxtyping import Array, Float, Int, UInt32
 
 from sober.device import compiler_options, random_key
-from sober.methods import METHODS
-from sober.methods.method import Method, Setup, State, Terms
+from sober.methods import METHODS, hyper_of
+from sober.methods.method import Method, Setup, State, Terms, clipped
 from sober.models.model import blank
 from sober.nets import NETS, Compute
-from sober.nets.stretches import PLAIN, Kernels, Path, path
+from sober.nets.stretches import PLAIN, Kernels, path
 from sober.spread import MODELS, SHARED, mapped
-from sober.types import Run
+from sober.types import Run, Setting
 from sober.worlds import World
 
 IN_TURN_ABOVE = 2**24  # bytes written in a step: more than a core's share of the cache
@@ -75,17 +75,19 @@ class Signature(NamedTuple):
     """What selects a compiled program: runs that agree in it can share a cohort."""
 
     method: str
-    choices: tuple[tuple[str, str | bool], ...]
+    choices: tuple[tuple[str, Setting], ...]
     nets: str
     latents: int
     batch: int
     precision: str
     steps: int
+    clips: bool  # whether gradients have a largest norm
 
 
 def signature(run: Run) -> Signature:
-    choices = tuple((name, value) for name, value in run.hyper.items() if isinstance(value, str | bool))
-    return Signature(run.method, choices, run.nets, run.latents, run.batch, run.precision, run.steps)
+    choices = tuple(METHODS[run.method].selecting(run.hyper).items())
+    clips = run.optimiser.clip is not None
+    return Signature(run.method, choices, run.nets, run.latents, run.batch, run.precision, run.steps, clips)
 
 
 def program(world: World, of: Signature, kernels: Kernels = PLAIN) -> Program:
@@ -93,10 +95,12 @@ def program(world: World, of: Signature, kernels: Kernels = PLAIN) -> Program:
     return _program(world, of._replace(steps=0), kernels)
 
 
-def best_program(world: World, of: Signature, models: int) -> tuple[Program, str]:
-    """That which trains so many models on a device the fastest, and in words why it is this one."""
-    chosen = program(world, of).path(models)
-    return program(world, of, chosen.kernels), chosen.why
+def best_program(world: World, run: Run, models: int) -> tuple[Program, str]:
+    """That which trains so many models like this one on a device the fastest, and in words why it is this one."""
+    encoder, decoder = blank(run, world.image_shape).nets
+    inputs = (encoder, (run.batch, *world.image_shape)), (decoder, (run.batch, run.latents))
+    chosen = path([(net, jax.ShapeDtypeStruct(shape, run.precision)) for net, shape in inputs], models)
+    return program(world, signature(run), chosen.kernels), chosen.why
 
 
 @functools.lru_cache(maxsize=16)
@@ -117,12 +121,13 @@ class Program:
         return METHODS[self.of.method]
 
     def inputs(self, runs: Sequence[Run]) -> Inputs:
-        numbers = [name for name, value in runs[0].hyper.items() if not isinstance(value, str | bool)]
-        adam = [dataclasses.asdict(run.optimiser) for run in runs]
+        settings = [hyper_of(run) for run in runs]
+        numbers = [name for name in settings[0] if name not in dict(self.of.choices)]
+        adam = [run.optimiser.plain() for run in runs]
         return Inputs(
             jnp.array([run.entropy for run in runs], jnp.uint32),
-            {name: jnp.array([run.hyper[name] for run in runs], jnp.float32) for name in numbers},
-            {name: jnp.array([each[name] for each in adam], jnp.float32) for name in adam[0]},
+            {name: jnp.array([hyper[name] for hyper in settings], jnp.float32) for name in numbers},
+            {name: jnp.array([plain[name] for plain in adam], jnp.float32) for name in adam[0]},
         )
 
     @functools.cached_property
@@ -139,13 +144,6 @@ class Program:
     def shapes(self, inputs: Inputs, data: Any) -> Carry:
         """What `init` gives, without its numbers, and without the copies that fill up the last device."""
         return jax.eval_shape(self._init, inputs, data)
-
-    def path(self, models: int) -> Path:
-        """By what so many models on a device compute their convolutions best, and why."""
-        model = blank(self.method.model, NETS[self.of.nets], self.world.image_shape, self.of.latents)
-        inputs = ((self.of.batch, *self.world.image_shape), (self.of.batch, self.of.latents))
-        shapes = [jax.ShapeDtypeStruct(shape, self.of.precision) for shape in inputs]
-        return path(list(zip(model.nets, shapes, strict=True)), models)
 
     def memory(self, inputs: Inputs) -> Memory:
         """About how much memory training takes, rather too much than too little, without compiling.
@@ -168,7 +166,7 @@ class Program:
             batch=self.of.batch,
             pictures=self.world.size,
             compute=Compute(jnp.dtype(self.of.precision), self.kernels),
-            optimiser=optax.adam(**adam),
+            optimiser=optimiser(**adam),
         )
 
     def _init_one(self, inputs: Inputs) -> State:
@@ -236,6 +234,21 @@ class Program:
 
     def _advance(self, carry: Carry, data: Any, inputs: Inputs, stop: Array) -> Carry:
         return jax.lax.fori_loop(carry.step, stop, lambda _, carry: self._step(carry, data, inputs), carry)
+
+
+def optimiser(*, clip: Array | None = None, **adam: Array) -> optax.GradientTransformation:
+    """Adam, after cutting the gradient to the norm `clip`; without it there is no such operation in the program.
+
+    What it remembers is Adam's memory either way.
+    """
+    plain = optax.adam(**adam)
+    if clip is None:
+        return plain
+
+    def update(gradient: Any, memory: Any, params: Any = None) -> tuple[Any, Any]:
+        return plain.update(clipped(gradient, clip)[0], memory, params)
+
+    return optax.GradientTransformation(plain.init, update)
 
 
 def _written(jaxpr: Any) -> int:

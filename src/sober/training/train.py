@@ -150,7 +150,7 @@ def _train_cohort(
     clock: _Clock,
 ) -> None:
     spread = Spread(len(runs))
-    compiled, why = best_program(family.world, signature(runs[0]), spread.each)
+    compiled, why = best_program(family.world, runs[0], spread.each)
     clock.note(why)
     inputs = compiled.inputs(runs)
     feed = Feed(family.world, spread)

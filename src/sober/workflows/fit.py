@@ -39,7 +39,7 @@ from sober.report.pictures import traversals
 from sober.results.folder import Folder, usable_folder
 from sober.results.request import Asked, Measure, Request, cohorts_of
 from sober.spread import Spread
-from sober.training.cohort import best_program, signature
+from sober.training.cohort import best_program
 from sober.training.feed import Feed
 from sober.training.progress import Watcher
 from sober.types import Run, Setting, Training
@@ -232,7 +232,7 @@ def plan(
 def seconds_per_step(opened: World, runs: Sequence[Run]) -> float:
     """How long one step of a family takes here, compilation left out."""
     spread = Spread(len(runs))
-    compiled, _ = best_program(opened, signature(runs[0]), spread.each)
+    compiled, _ = best_program(opened, runs[0], spread.each)
     inputs, (data, _) = spread.place(compiled.inputs(runs)), Feed(opened, spread).at(0, runs[0].steps)
     carry = jax.block_until_ready(compiled.advance(compiled.init(inputs, data), data, inputs, 1))
     taken: list[float] = []
@@ -273,7 +273,6 @@ def _write(folder: Folder, ranking: Ranking, seed: int) -> None:
     """The chosen model, and all that is said about it."""
     results, best = Results(folder), ranking.best.run
     model, codes = results.model(best), results.codes(best)
-    assert codes.logvar is not None
     with replacing(folder.path / "model.safetensors") as temporary:
         shutil.copyfile(folder.model_path(best), temporary)
     write_codes(folder.path / "codes.parquet", results.world, codes.mean, codes.logvar)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
 from sober.criteria import find_criterion
-from sober.methods import METHODS
+from sober.methods import METHODS, Structure, structure
 from sober.metrics.score import resolved
 from sober.nets import NETS, Nets
 from sober.results.request import Cohort, Request, cohorts_of
@@ -86,9 +86,9 @@ class Plan:
         colour = COLOUR if shape[2] == 3 else 1.0
         return colour * RATES[device] / NETS[run.nets].work(device, shape)
 
-    def _shape(self, cohort: Cohort) -> tuple[Callable[..., Any], Nets, int, tuple[int, int, int]]:
+    def _shape(self, cohort: Cohort) -> tuple[Structure, Nets, tuple[int, int, int]]:
         first = cohort.runs[0]
-        return METHODS[first.method].model, NETS[first.nets], first.latents, self.shapes[cohort.world]
+        return structure(first), NETS[first.nets], self.shapes[cohort.world]
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:
         """Runs of each method on each world, by how it is opened."""
@@ -142,9 +142,9 @@ def work(cohort: Cohort) -> float:
 
 
 @functools.cache
-def _weights(model: Callable[..., Any], nets: Nets, latents: int, shape: tuple[int, int, int]) -> int:
+def _weights(of: Structure, nets: Nets, shape: tuple[int, int, int]) -> int:
     """Numbers in a saved model."""
-    built = jax.eval_shape(lambda key: model(key, nets, shape, latents), jax.random.key(0))
+    built = jax.eval_shape(lambda key: of.fresh(key, nets, shape), jax.random.key(0))
     return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(built))
 
 

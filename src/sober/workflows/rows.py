@@ -87,7 +87,8 @@ def criterion_rows(criterion: Criterion, question: Question, judgement: Judgemen
     """What a criterion said of models, and between what it lay in nine of ten draws of pictures and partners."""
     if np.isnan(judgement.scores).all():  # there were too few models
         return []
-    low, high = np.quantile(judgement.replicates, (0.05, 0.95), axis=0)
+    with np.errstate(invalid="ignore"):  # between infinities there is no number
+        low, high = np.quantile(judgement.replicates, (0.05, 0.95), axis=0)
     models = len(question.runs)
     return [
         Score(

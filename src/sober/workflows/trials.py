@@ -14,6 +14,7 @@ import numpy as np
 from sober.criteria import Criterion
 from sober.criteria.criterion import UNFIT
 from sober.errors import RequestError, counted, listed
+from sober.methods import hyper_of
 from sober.types import Run, Setting
 from sober.words import assignments, text_of
 from sober.workflows.opened import Results, open_results
@@ -105,7 +106,7 @@ class Tuned:
     def runs(self) -> tuple[Run, ...]:
         """The best setting's runs, one for each seed."""
         hyper = self.hyper.items()
-        return tuple(run for run in self.results.runs if hyper <= run.hyper.items())
+        return tuple(run for run in self.results.runs if hyper <= hyper_of(run).items())
 
     def by_latents(self) -> dict[int, Trial]:
         """The best trial for each number of informative latents: UDR prefers few, so compare like with like."""
