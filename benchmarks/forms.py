@@ -1,7 +1,7 @@
 """What a training step takes with the other device's form of each operation that is written twice (nets/forms.py).
 
-python benchmarks/forms.py                    a CPU: one `conv` model on dsprites, 16 `small` ones on blocks
-                                              a GPU: 64 `conv` models on dsprites, 64 `small` ones on blocks
+python benchmarks/forms.py                    16 `small` models on blocks, and `conv` ones on dsprites, grey and in
+                                              colour: one on a CPU, 64 on a GPU
 python benchmarks/forms.py --only blocks --rounds 31
 
 A step of a β-VAE, batch 64, as shipped and with one form exchanged, in turns: first one, then the other, in the next
@@ -26,8 +26,8 @@ import jax
 
 from sober.nets import layers
 from sober.nets.forms import FORMS, Form, as_it_comes
-from sober.worlds import world as open_world
-from train import family_steps
+from sober.worlds import World
+from train import TABLES, family_steps
 
 Steps = Callable[[int], float]
 
@@ -63,17 +63,17 @@ def turn(steps: Steps, count: int) -> Times:
 def ratios(shipped: Steps, other: Steps, seconds: float, rounds: int) -> list[Times]:
     """In each round, what a step of the other takes, divided by what a step as shipped takes."""
     both = (shipped, other)
-    counts = {steps: max(1, int(seconds / turn(steps, 2).clock)) for steps in both}
+    # As many steps for both: each turn also takes memory from the system, which more steps would share.
+    count = max(1, int(seconds / min(turn(steps, 2).clock for steps in both)))
     measured = []
     for number in range(rounds):
-        taken = {steps: turn(steps, counts[steps]) for steps in both[:: 1 if number % 2 else -1]}
+        taken = {steps: turn(steps, count) for steps in both[:: 1 if number % 2 else -1]}
         measured.append(Times(*(a / b for a, b in zip(taken[other], taken[shipped], strict=True))))
     return measured
 
 
-def table(name: str, models: int, seconds: float, rounds: int) -> None:
-    world = open_world(name)
-    print(f"\n### {name}, models: {models}\n")
+def table(title: str, world: World, models: int, seconds: float, rounds: int) -> None:
+    print(f"\n### {title}, models: {models}\n")
     print("| the other form of | step ÷ as shipped | quartiles | processor time | quartiles |")
     print("|---|---:|---:|---:|---:|", flush=True)
     shipped = family_steps(world, models)
@@ -99,14 +99,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=0.5, help="for each turn")
     parser.add_argument("--rounds", type=int, default=21)
-    parser.add_argument("--only", choices=("dsprites", "blocks"), help="one table")
+    parser.add_argument("--only", choices=TABLES, help="one table")
     chosen = parser.parse_args()
     device = jax.local_devices()[0]
     print(f"{datetime.date.today()}, {device.device_kind} ({device.platform}), jax {jax.__version__}")
-    models = {"dsprites": 1, "blocks": 16} if device.platform == "cpu" else {"dsprites": 64, "blocks": 64}
-    for name, count in models.items():
+    for name, (title, opened) in TABLES.items():
         if chosen.only in (None, name):
-            table(name, count, chosen.seconds, chosen.rounds)
+            models = 16 if name == "blocks" else 1 if device.platform == "cpu" else 64
+            table(title, opened(), models, chosen.seconds, chosen.rounds)
 
 
 if __name__ == "__main__":

@@ -54,6 +54,13 @@ class ColouredSprites(Grid):
         return self.sprites.pixels(data, index, key) * brightness
 
 
+TABLES: dict[str, tuple[str, Callable[[], World]]] = {
+    "blocks": ("blocks, 16 × 16 × 1", lambda: open_world("blocks")),
+    "dsprites": ("dsprites, 64 × 64 × 1", lambda: open_world("dsprites")),
+    "rgb": ("dsprites in colour, 64 × 64 × 3", ColouredSprites),
+}
+
+
 def family_steps(world: World, models: int) -> Callable[[int], float]:
     """A function that trains `models` models for n steps and returns the seconds it took."""
     runs = grid(world, "beta_vae", {"beta": 4.0}, seeds=models, latents=LATENTS, batch=BATCH)
@@ -102,13 +109,13 @@ def table(
     run = grid(world, "beta_vae", {"beta": 4.0}, latents=LATENTS, batch=BATCH)[0]
     program = Program(world, signature(run))
     memory = program.memory(program.inputs([run]))
-    print(f"\n### {title}: nets `{run.nets}`, {run.precision}\n")
+    print(f"\n### {title}: nets `{run.nets}`, {run.precision}\n", flush=True)
     contenders = {"Sober": family_steps(world, 1)} | (torch_steps(world) if run.nets == "conv" else {})
     moved = step_bytes(NETS[run.nets], world.image_shape, LATENTS, BATCH, run.precision)
     at_best = bandwidth / moved if bandwidth else None  # model-steps a second on one device
     if at_best:
-        print(f"Floor: {moved / 1e6:,.1f} MB a step, {at_best:,.0f} model-steps/s on a device.\n")
-    print("| what | models | model-steps/s | × one at a time |" + (" of the floor |" if at_best else ""))
+        print(f"Floor: {moved / 1e6:,.1f} MB a step, {at_best:,.0f} model-steps/s on a device.")
+    print("\n| what | models | model-steps/s | × one at a time |" + (" of the floor |" if at_best else ""))
     print("|---|---:|---:|---:|" + ("---:|" if at_best else ""), flush=True)
     result = rates({name: (1, steps) for name, steps in contenders.items()}, seconds * len(contenders), rounds)
 
@@ -133,7 +140,7 @@ def main() -> None:
     parser.add_argument("--models", default="1,16,64,256", help="family sizes")
     parser.add_argument("--seconds", type=float, default=10.0, help="for each figure")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", choices=("blocks", "dsprites", "rgb"), help="one table")
+    parser.add_argument("--only", choices=TABLES, help="one table")
     chosen = parser.parse_args()
     models = [int(count) for count in chosen.models.split(",")]
     device = jax.local_devices()[0]
@@ -141,12 +148,7 @@ def main() -> None:
     bandwidth = None if device.platform == "cpu" else copy_bandwidth()
     if bandwidth:
         print(f"A copy of 2 GiB reads and writes {bandwidth / 1e12:.2f} TB/s.")
-    tables: dict[str, tuple[str, Callable[[], World]]] = {
-        "blocks": ("blocks, 16 × 16 × 1", lambda: open_world("blocks")),
-        "dsprites": ("dsprites, 64 × 64 × 1", lambda: open_world("dsprites")),
-        "rgb": ("dsprites in colour, 64 × 64 × 3", ColouredSprites),
-    }
-    for name, (title, opened) in tables.items():
+    for name, (title, opened) in TABLES.items():
         if chosen.only in (None, name):
             table(title, opened(), models, chosen.seconds, chosen.rounds, bandwidth)
 
