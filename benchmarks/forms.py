@@ -24,8 +24,7 @@ from unittest import mock
 
 import jax
 
-from sober.nets import layers
-from sober.nets.forms import FORMS, Form, as_it_comes
+from sober.nets.forms import FORMS, Form
 from sober.worlds import World
 from train import TABLES, family_steps
 
@@ -41,12 +40,7 @@ class Times(NamedTuple):
 
 @contextlib.contextmanager
 def exchanged(name: str) -> Iterator[mock.Mock]:
-    """While a program is traced, the other device's form of an operation; `once` without its barrier. Yields what is
-    called instead."""
-    if name == "once":
-        with mock.patch.object(layers, "once", side_effect=as_it_comes) as other:
-            yield other
-        return
+    """While a program is traced, the other device's form of an operation. Yields what is called instead."""
     cpu, gpu = FORMS[name]
     other = mock.Mock(side_effect=Form(cpu=gpu, gpu=cpu))
     with mock.patch.dict(FORMS, {name: other}):
@@ -78,7 +72,7 @@ def table(title: str, world: World, models: int, seconds: float, rounds: int) ->
     print("|---|---:|---:|---:|---:|", flush=True)
     shipped = family_steps(world, models)
     line("nothing", ratios(shipped, family_steps(world, models), seconds, rounds))
-    for form in (*FORMS, "once"):
+    for form in FORMS:
         with exchanged(form) as other:
             steps = family_steps(world, models)
         if other.called:

@@ -65,7 +65,7 @@ class Slope(eqx.Module):
 
     weight: jax.Array
 
-    def __call__(self, images: jax.Array) -> jax.Array:
+    def __call__(self, images: jax.Array, kernels: Any = None) -> jax.Array:
         scores = images.reshape(len(images), -1) @ self.weight
         return jnp.stack([scores, scores], axis=1)
 
@@ -81,7 +81,7 @@ def test_the_penalty_looks_anywhere_between_real_and_generated_pictures():
     """The slope of |x|² / 2 is x. From 0 to a picture of length s, its length is uniform between 0 and s."""
 
     class Bowl(eqx.Module):
-        def __call__(self, images: jax.Array) -> jax.Array:
+        def __call__(self, images: jax.Array, kernels: Any = None) -> jax.Array:
             return jnp.stack([images[:, 0, 0, 0], jnp.sum(images**2, axis=(1, 2, 3)) / 2], axis=1)
 
     real, s = np.zeros((100_000, 1, 1, 1), np.float32), np.float32(2.5)
@@ -225,7 +225,7 @@ def on_their_scale(critic: Any) -> Any:
     shown x, its score is halved, and what it reads is √3 as large."""
 
     class Ours(eqx.Module):
-        def __call__(self, images: jax.Array) -> jax.Array:
+        def __call__(self, images: jax.Array, kernels: Any = None) -> jax.Array:
             outputs = critic(2 * images - 1)
             return jnp.concatenate([np.sqrt(3) * outputs[:, :-1], outputs[:, -1:] / 2], axis=1)
 
@@ -255,7 +255,7 @@ def test_the_sweep_of_the_dci_paper_is_its_game_but_for_a_factor_of_two(seed):
     np.testing.assert_allclose(2 * ours, theirs, rtol=1e-4)
 
     class Pictures(eqx.Module):
-        def on_batch(self, codes: jax.Array) -> Any:
+        def on_batch(self, codes: jax.Array, kernels: Any = None) -> Any:
             return jnp.log(fake) - jnp.log1p(-fake), None  # logits
 
     theirs = -jnp.mean(judged_fake[:, -1]) + information
@@ -292,7 +292,7 @@ def test_the_losses_of_the_gan_are_its_cross_entropies():
     weight = jnp.asarray(np.random.default_rng(0).normal(size=(256, LATENTS + 1)), jnp.float32) / 16
 
     class Linear(eqx.Module):
-        def on_batch(self, images: jax.Array) -> Any:
+        def on_batch(self, images: jax.Array, kernels: Any = None) -> Any:
             return images.reshape(len(images), -1) @ weight, "seen"
 
     real, fake, codes = pictures(0), pictures(1), draw_codes(jax.random.key(1), SETUP, 5)
@@ -305,7 +305,7 @@ def test_the_losses_of_the_gan_are_its_cross_entropies():
     assert seen == ("seen", "seen")
 
     class Pictures(eqx.Module):
-        def on_batch(self, codes: jax.Array) -> Any:
+        def on_batch(self, codes: jax.Array, kernels: Any = None) -> Any:
             return jnp.log(fake) - jnp.log1p(-fake), None
 
     loss, *_ = gan_generator_loss(Pictures(), Linear(), codes, gan_hyper(), FLOAT32, jax.random.key(0))

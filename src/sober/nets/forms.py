@@ -27,11 +27,6 @@ def by_itself(f: Callable[[Array], Array], x: Array) -> Array:
     return fenced(f, lambda x: -jax.lax.optimization_barrier(f(-x)), x)
 
 
-def once(x: Float[Array, "*b i"]) -> Float[Array, "*b i"]:
-    """x, of which two products read one copy: without the barrier a CPU writes it twice, once transposed."""
-    return jax.lax.optimization_barrier(x)
-
-
 # Blocks: (b, 2h, 2w, c), padded by one, as 2 x 2 blocks (b, h + 1, w + 1, 4c).
 def blocks_padded(x: Array) -> Array:
     b, h, w, c = x.shape
@@ -63,24 +58,13 @@ def spread_sliced(x: Array) -> Array:
 
 def spread_stacked(x: Array) -> Array:
     b, h, w, c = x.shape
-    four = _of_corners(lambda x, i, j: jnp.pad(x, ((0, 0), (i, 1 - i), (j, 1 - j), (0, 0))))
+
+    def four(x: Array) -> Array:
+        """The pixels at the four corners, stacked two by two, which is faster than four at once."""
+        rows = [[jnp.pad(x, ((0, 0), (i, 1 - i), (j, 1 - j), (0, 0))) for j in (0, 1)] for i in (0, 1)]
+        return jnp.stack([jnp.stack(row, axis=3) for row in rows], axis=3)
+
     return by_itself(four, x).reshape(b, h + 1, w + 1, 4 * c)
-
-
-# Corners: each pixel (b, h, w, 4c) gathers its four blocks of (b, h + 1, w + 1, c).
-def corners_joined(x: Array) -> Array:
-    return jnp.concatenate([x[:, :-1, :-1], x[:, :-1, 1:], x[:, 1:, :-1], x[:, 1:, 1:]], axis=-1)
-
-
-def corners_stacked(x: Array) -> Array:
-    b, h, w, c = x.shape
-    four = _of_corners(lambda x, i, j: x[:, i : i + h - 1, j : j + w - 1])
-    return by_itself(four, x).reshape(b, h - 1, w - 1, 4 * c)
-
-
-def _of_corners(part: Callable[[Array, int, int], Array]) -> Callable[[Array], Array]:
-    """The parts of the four corners, one after another; stacked two by two, which is faster than four at once."""
-    return lambda x: jnp.stack([jnp.stack([part(x, i, j) for j in (0, 1)], axis=3) for i in (0, 1)], axis=3)
 
 
 # Sums of columns in float32. A CPU's reductions over rows are several times slower than a product with ones.
@@ -120,7 +104,6 @@ class Form(NamedTuple):
 FORMS: dict[str, Form] = {
     "blocks": Form(blocks_stacked, blocks_padded),
     "spread": Form(spread_stacked, spread_sliced),
-    "corners": Form(corners_stacked, corners_joined),
     "sums": Form(sums_multiplied, sums_reduced),
     "written": Form(written_out, as_it_comes),
 }

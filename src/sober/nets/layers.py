@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from sober.nets.forms import FORMS, once
+from sober.nets.forms import FORMS
 from sober.nets.graph import Affine, Build, Layer, undescribed
 
 
@@ -153,7 +153,7 @@ def _matmul_forward(x: Array, weight: Array) -> tuple[Array, tuple[Array, Array]
 
 def _matmul_backward(saved: tuple[Array, Array], g: Array) -> tuple[Array, Array]:
     x, weight = saved
-    rows, columns = x.reshape(-1, x.shape[-1]), once(g.reshape(-1, g.shape[-1]))
+    rows, columns = x.reshape(-1, x.shape[-1]), g.reshape(-1, g.shape[-1])
     back = _dot(columns, weight.astype(x.dtype), (1, 1), x.dtype)
     return back.reshape(x.shape), _dot(rows, columns, (0, 0), weight.dtype)
 
@@ -194,6 +194,10 @@ def _collect(x: Array) -> Array:
     return a[:, :-1, :-1] + b[:, :-1, 1:] + c[:, 1:, :-1] + d[:, 1:, 1:]
 
 
+def _corners(x: Array) -> Array:
+    return jnp.concatenate([x[:, :-1, :-1], x[:, :-1, 1:], x[:, 1:, :-1], x[:, 1:, 1:]], axis=-1)
+
+
 def _overlap(x: Array) -> Array:
     parts = zip(jnp.split(x, 4, axis=-1), ((0, 0), (0, 1), (1, 0), (1, 1)), strict=True)
     return sum(jnp.pad(part, ((0, 0), (i, 1 - i), (j, 1 - j), (0, 0))) for part, (i, j) in parts)  # type: ignore
@@ -227,7 +231,7 @@ def spread(x: Float[Array, "b h w c"]) -> Float[Array, "b h+1 w+1 4c"]:
 @jax.custom_vjp
 def corners(x: Float[Array, "b h+1 w+1 c"]) -> Float[Array, "b h w 4c"]:
     """Each pixel gathers its four blocks."""
-    return FORMS["corners"](x)
+    return _corners(x)
 
 
 @jax.custom_vjp
@@ -241,7 +245,7 @@ blocks.defvjp(lambda x: (FORMS["blocks"](x), None), lambda _, g: (unblocks(g),))
 unblocks.defvjp(lambda x: (_unblocks(x), None), lambda _, g: (blocks(g),))
 collect.defvjp(lambda x: (_collect(x), None), lambda _, g: (spread(g),))
 spread.defvjp(lambda x: (FORMS["spread"](x), None), lambda _, g: (collect(g),))
-corners.defvjp(lambda x: (FORMS["corners"](x), None), lambda _, g: (overlap(g),))
+corners.defvjp(lambda x: (_corners(x), None), lambda _, g: (overlap(g),))
 overlap.defvjp(lambda x: (_overlap(x), None), lambda _, g: (corners(g),))
 
 
