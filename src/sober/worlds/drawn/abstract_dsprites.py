@@ -26,7 +26,7 @@ class AbstractDSprites(PaintedSprites):
     """`abstract_dsprites`, or `abstract_dsprites:file=PATH` for the objects of the published npz."""
 
     name = "abstract_dsprites"
-    summary = "a coloured shape on grey, turned at random: 6 factors, 552,960 pictures of 64 x 64"
+    summary = "a coloured shape on grey: 6 factors, 552,960 pictures of 64 x 64"
     reference = "van Steenkiste et al. (2019): Are disentangled representations helpful for abstract visual reasoning?"
     version = 2  # the first was upright, at 5 x 5 places
     factors = (
