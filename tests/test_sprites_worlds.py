@@ -95,7 +95,8 @@ def test_nuisance_is_drawn_anew_with_every_key_and_is_each_pictures_own(stochast
     index = INDEX[:50]
     one, again, other = (np.asarray(pixels(stochastic.data, index, jax.random.key(k))) for k in (0, 0, 1))
     np.testing.assert_array_equal(one, again)
-    assert (one != other).any(axis=(1, 2, 3)).mean() > 0.9  # a square may look the same turned
+    least = 0.9 if isinstance(stochastic, AbstractDSprites) else 1.0  # a square may look the same turned
+    assert (one != other).any(axis=(1, 2, 3)).mean() >= least
     backwards = np.asarray(pixels(stochastic.data, index[::-1], jax.random.key(0)))
     np.testing.assert_array_equal(backwards[::-1], one)
     assert one.min() >= 0
