@@ -50,7 +50,7 @@ def looked_at(family: Family, runs: list[Run]) -> dict[str, np.ndarray]:
     judged = pipe(evidence.models, BLOCKS, steps=30, rate=1e-3)
     return {
         "mean": np.stack([each.mean for each in codes]),
-        "errors": reconstruction_errors(evidence, 0, lambda done, total: None),
+        "errors": reconstruction_errors(evidence, 0, lambda done, total: None).nats,
         "accuracy": judged.accuracy,
         "reconstruction": judged.reconstruction,
     }

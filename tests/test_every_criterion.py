@@ -10,7 +10,7 @@ import pytest
 
 from families import BLOCKS, small_runs
 from sober.criteria import CRITERIA, Evidence, find_criterion, fit_to_judge
-from sober.criteria.elbo import divergences, reconstruction_errors
+from sober.criteria.elbo import divergences, reconstruction_errors, squared_errors
 from sober.errors import RequestError, UnknownError
 from sober.metrics import score
 from sober.models.model import Model, latent_kl
@@ -236,14 +236,17 @@ def test_sure_codes_are_decoded_as_they_are(evidence: Evidence) -> None:
         Codes(rng.uniform(-1, 1, each.mean.shape), np.full(each.mean.shape, -40.0), each.factors, each.about)
         for each in evidence.codes
     ]
-    errors = reconstruction_errors(
-        dataclasses.replace(evidence, codes=tuple(codes)), 0, lambda done, total: None, Shared()
+    others, shared = dataclasses.replace(evidence, codes=tuple(codes)), Shared()
+    errors, squared = (
+        kind(others, 0, lambda done, total: None, shared) for kind in (reconstruction_errors, squared_errors)
     )
     images = BLOCKS.render(np.arange(BLOCKS.size)).astype(np.float32) / 255
     for at in (0, 7):
         rebuilt = np.clip(evidence.models[at].decode(codes[at].mean), 1e-7, 1 - 1e-7)
         by_hand = -(images * np.log(rebuilt) + (1 - images) * np.log1p(-rebuilt)).sum(axis=(1, 2, 3))
         np.testing.assert_allclose(errors[at], by_hand, rtol=1e-3)
+        np.testing.assert_allclose(squared[at], ((images - rebuilt) ** 2).mean(axis=(1, 2, 3)), rtol=1e-3)
+    np.testing.assert_allclose(CRITERIA["squared_error"](others).scores, squared.mean(axis=1))
 
 
 def test_codes_without_log_variances_are_decoded_as_they_are_and_have_no_bound(evidence: Evidence) -> None:

@@ -82,9 +82,10 @@ def test_a_world_says_what_it_is(opened: World) -> None:
 
 @every_grid
 def test_factors_have_names_of_their_own_and_span_the_grid(opened: Grid) -> None:
-    names = [factor.name for factor in opened.factors]
+    names = [axis.name for axis in opened.axes]
     assert len(set(names)) == len(names)
-    assert math.prod(factor.size for factor in opened.factors) == opened.size
+    assert math.prod(axis.size for axis in opened.axes) == opened.size
+    assert {*opened.factors, *opened.hidden} == {*opened.axes}
 
 
 @every_grid
@@ -93,15 +94,15 @@ def test_factors_have_names_of_their_own_and_span_the_grid(opened: Grid) -> None
 def test_classes_and_index_are_each_others_inverse(opened: Grid, data: st.DataObject) -> None:
     index = np.array(data.draw(st.lists(st.integers(0, opened.size - 1), min_size=1, max_size=20)))
     classes = opened.classes(index)
-    assert classes.shape == (len(index), len(opened.factors))
+    assert classes.shape == (len(index), len(opened.axes))
     assert (classes >= 0).all()
-    assert (classes < [factor.size for factor in opened.factors]).all()
+    assert (classes < [axis.size for axis in opened.axes]).all()
     np.testing.assert_array_equal(opened.index_of(classes), index)
 
 
 @every_grid
 def test_the_last_factor_varies_fastest(opened: Grid) -> None:
-    last = opened.factors[-1].size
+    last = opened.axes[-1].size
     np.testing.assert_array_equal(opened.classes(np.arange(last + 1))[:, -1], [*range(last), 0])
 
 
@@ -148,8 +149,9 @@ def test_a_whole_number_is_a_key(opened: World, seed: Any) -> None:
 @every_grid
 def test_a_sample_shows_the_pictures_of_its_factors(opened: Grid) -> None:
     sample = opened.sample(0, N)
-    index = opened.index_of(sample.factors)
-    nuisance = jax.random.split(jax.random.key(0))[1]
+    which, nuisance = jax.random.split(jax.random.key(0))
+    index = opened.index(which, N)
+    np.testing.assert_array_equal(opened.labels(np.asarray(index)), sample.factors)
     np.testing.assert_array_equal(sample.images, np.round(255 * jax.jit(opened.pixels)(opened.data, index, nuisance)))
 
 
@@ -202,9 +204,9 @@ def test_an_index_between_two_pictures_is_refused(opened: World) -> None:
 
 @every_grid
 def test_classes_outside_the_grid_are_refused(opened: Grid) -> None:
-    for column, factor in enumerate(opened.factors):
-        classes = np.zeros((1, len(opened.factors)), int)
-        classes[0, column] = factor.size
+    for column, axis in enumerate(opened.axes):
+        classes = np.zeros((1, len(opened.axes)), int)
+        classes[0, column] = axis.size
         with pytest.raises(RequestError, match="out of range"):
             opened.index_of(classes)
 
@@ -221,11 +223,11 @@ def test_every_factor_changes_the_picture(opened: World) -> None:
 @every_grid
 def test_training_draws_every_class_equally_often(opened: Grid) -> None:
     classes = opened.classes(np.asarray(opened.index(jax.random.key(0), 40_000)))
-    for column, factor in enumerate(opened.factors):
-        counts = np.bincount(classes[:, column], minlength=factor.size)
-        assert len(counts) == factor.size
+    for column, axis in enumerate(opened.axes):
+        counts = np.bincount(classes[:, column], minlength=axis.size)
+        assert len(counts) == axis.size
         # One draw in a thousand of a uniform sample would fail; this one, of a fixed key, does not.
-        assert chisquare(counts).pvalue > 1e-3, factor.name
+        assert chisquare(counts).pvalue > 1e-3, axis.name
 
 
 def test_an_unknown_world_is_refused_with_the_worlds_there_are() -> None:

@@ -310,3 +310,26 @@ def test_few_rows_are_shared_out_in_proportion() -> None:
     assert (len(learn.mean), len(check.mean)) == (20, 10)
     assert set(learn.mean[:, 0]) | set(check.mean[:, 0]) == set(range(30))
     assert sample(codes, 30, 0) is codes
+
+
+def test_mutual_information_of_samples_is_that_of_samples() -> None:
+    """Two latents whose means are one: I = -½ log(1 - ρ²) for Gaussian samples of correlation ρ; bins lose a little."""
+    rng = np.random.default_rng(0)
+    shared = rng.normal(size=(20_000, 1))
+    means, noise = np.repeat(shared, 2, axis=1), 0.5
+    scores = score(
+        means, logvar=np.full_like(means, np.log(noise)), metrics={"mutual_information": {"samples": 20_000}}
+    )
+    closed_form = -0.5 * np.log(1 - (1 / (1 + noise)) ** 2)
+    assert scores["mutual_information_sampled"] == pytest.approx(closed_form, abs=0.03)
+    samples = means + np.sqrt(noise) * rng.normal(size=means.shape)
+    of_samples = score(samples, metrics={"mutual_information": {"samples": 20_000}})["mutual_information"]
+    assert scores["mutual_information_sampled"] == pytest.approx(of_samples, abs=0.02)
+    assert scores["mutual_information"] > 2  # the means know all of each other
+
+
+def test_mutual_information_of_samples_without_noise_is_that_of_means() -> None:
+    means = np.random.default_rng(1).normal(size=(500, 4)).cumsum(axis=1)
+    scores = score(means, logvar=np.full_like(means, -80.0), metrics="mutual_information")
+    assert scores["mutual_information_sampled"] == pytest.approx(scores["mutual_information"], rel=1e-12)
+    np.testing.assert_allclose(*(scores.parts["mutual_information"][name] for name in ("between", "between_sampled")))

@@ -86,11 +86,16 @@ def test_a_decoder_that_ignores_its_codes_scores_one_and_is_flagged():
 
 
 def test_with_reconstruction_takes_off_up_to_alpha():
-    found = Pipe(np.array([0.9, 0.5, 0.7]), np.zeros(3), np.array([30.0, 10.0, 20.0]), ((), (), ()))
+    nats, squared = np.array([30.0, 10.0, 20.0]), np.array([0.03, 0.02, 0.04])
+    found = Pipe(np.array([0.9, 0.5, 0.7]), np.zeros(3), nats, squared, ((), (), ()))
     np.testing.assert_allclose(found.with_reconstruction(), [-0.1, 0.5, 0.2])
     np.testing.assert_allclose(found.with_reconstruction(0.5), [0.4, 0.5, 0.45])
+    np.testing.assert_allclose(found.with_reconstruction(1.0, "squared"), [0.4, 0.5, -0.3])
+    np.testing.assert_allclose(found.with_reconstruction(0.5, "squared"), [0.65, 0.5, 0.2])
     alike = dataclasses.replace(found, reconstruction=np.full(3, 7.0))
     np.testing.assert_allclose(alike.with_reconstruction(), found.scores)
+    with pytest.raises(RequestError, match="error must be one of nats, squared, not 'bits'"):
+        found.with_reconstruction(1.0, "bits")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -18,13 +18,19 @@ from sober.models.grid import grid
 from sober.training.feed import Feed
 from sober.training.progress import Stopped
 from sober.types import Adam, Codes, Factor
+from sober.workflows.study import Absent, planned_world
 from sober.workflows.train import train
 from sober.worlds import Grid, World, from_array, world
+from sober.worlds.published import published
 from sober.worlds.stored import Stored
-from sober.worlds.views import VIEWS, Joint, View, Without, view
+from sober.worlds.views import VIEWS, Hide, Joint, Keep, View, Without, view
 from sober.worlds.views.distributions import joint
 
 EVERY_VIEW = [
+    "blocks | hide block_2",
+    "blocks | hide block_2 block_4 | part train 0.8",
+    "blocks | keep block_2=5",
+    "blocks | keep block_2=5 | hide block_4",
     "blocks | joint block_1 block_2 D",
     "blocks | keep block_2 block_4 block_1=3",
     "blocks | without block_1 > 0.5 and block_2 < block_3",
@@ -35,6 +41,18 @@ EVERY_VIEW = [
 # The module; `sober.worlds.world` is also a function.
 base = importlib.import_module("sober.worlds.world")
 every_view = pytest.mark.parametrize("spec", EVERY_VIEW)
+
+
+names = [factor.name for factor in BLOCKS.factors]
+
+
+def whole_classes(opened: World, index: np.ndarray) -> np.ndarray:
+    """The classes of all blocks in pictures of a view, by following it down to the world."""
+    if isinstance(opened, Keep):
+        return whole_classes(opened.view, index)
+    if not isinstance(opened, View):
+        return opened.labels(index)
+    return whole_classes(opened.base, index if opened.which is None else opened.which[index])
 
 
 @every_view
@@ -48,11 +66,9 @@ def test_a_view_is_a_world_that_shows_the_pictures_of_another(spec: str) -> None
     with pytest.raises(RequestError, match="index out of range"):
         opened.render(np.array([opened.size]))
 
-    classes = np.zeros((50, 4), int)
-    if "keep" in spec:
-        classes[:, 0], classes[:, [1, 3]] = 3, sample.factors
-    else:
-        classes = sample.factors
+    index = np.asarray(opened.index(jax.random.split(jax.random.key(1))[0], 50))
+    classes = whole_classes(opened, index)  # of all four blocks
+    np.testing.assert_array_equal(sample.factors, classes[:, [names.index(factor.name) for factor in opened.factors]])
     assert isinstance(BLOCKS, Grid)
     np.testing.assert_array_equal(sample.images, BLOCKS.render(BLOCKS.index_of(classes)))
     batch = jax.jit(opened.draw, static_argnums=2)(opened.data, jax.random.key(1), 50)
@@ -125,6 +141,138 @@ def test_factors_that_are_not_kept_stay_at_their_class() -> None:
     assert (varied[1:] != varied[:-1]).any(axis=(1, 2, 3)).all()
 
 
+def test_keep_with_a_class_alone_lets_all_other_factors_vary() -> None:
+    fixed, spelled = world("blocks | keep block_3=6"), world("blocks | keep block_1 block_2 block_4 block_3=6")
+    assert [factor.name for factor in fixed.factors] == ["block_1", "block_2", "block_4"]
+    assert fixed.size == 512
+    np.testing.assert_array_equal(fixed.render(np.arange(512)), spelled.render(np.arange(512)))
+
+
+def test_what_is_hidden_varies_and_has_no_label() -> None:
+    opened = world("blocks | hide block_2")
+    assert isinstance(BLOCKS, Grid)
+    assert [factor.name for factor in opened.factors] == ["block_1", "block_3", "block_4"]
+    everything = opened.everything()
+    np.testing.assert_array_equal(everything, np.arange(4096))  # every picture, in the order of the world
+    np.testing.assert_array_equal(opened.render(everything), BLOCKS.render(everything))
+    np.testing.assert_array_equal(opened.labels(everything), BLOCKS.labels(everything)[:, [0, 2, 3]])
+    varied = opened.vary(100, 1, 8)
+    assert varied is not None
+    classes = np.tile(BLOCKS.classes(np.array([100])), (8, 1))
+    classes[:, 2] = np.arange(8)
+    np.testing.assert_array_equal(varied, BLOCKS.render(BLOCKS.index_of(classes)))
+
+
+def test_rows_that_share_a_value_differ_in_what_is_hidden() -> None:
+    """A latent that holds what is hidden names no factor; beside a latent for each factor, scores are full."""
+    opened = world("blocks | hide block_2")
+    everything = opened.everything()
+    factors, hidden = opened.labels(everything), BLOCKS.labels(everything)[:, 1]
+    assert [len(set(hidden[factors[:, 0] == value])) for value in range(8)] == [8] * 8
+    means = np.column_stack([factors, hidden]).astype(float)
+    codes = Codes(means, np.full_like(means, -9.0), factors, opened.factors, opened.flags)
+    scores = score(codes, metrics=["factor_vae", "beta_vae", "mig"])
+    assert min(scores.values()) > 0.99
+    of_hidden = Codes(means[:, [3]], None, factors, opened.factors)
+    assert score(of_hidden, metrics=["mig"])["mig"] == pytest.approx(0, abs=1e-9)
+    assert score(of_hidden, metrics=["factor_vae"])["factor_vae"] == pytest.approx(1 / 3, abs=0.05)
+
+
+def test_hide_goes_with_other_views_in_any_order() -> None:
+    first, last = (
+        world(f"blocks | {text}") for text in ("hide block_2 | keep block_4=1", "keep block_4=1 | hide block_2")
+    )
+    for opened in (first, last):
+        assert [factor.name for factor in opened.factors] == ["block_1", "block_3"]
+        assert opened.size == 512
+    pictures = [{image.tobytes() for image in opened.render(np.arange(512))} for opened in (first, last)]
+    assert pictures[0] == pictures[1]
+    part = world("blocks | hide block_2 | without block_1 > 0.5")
+    assert part.size == BLOCKS.size // 2
+    assert part.labels(np.arange(9)).shape == (9, 3)
+    with pytest.raises(RequestError, match="'block_2' in the condition"):
+        world("blocks | hide block_2 | only block_2 > 0.5")
+    fixed = world("blocks | hide block_2 | keep block_2=3")
+    assert {tuple(row) for row in whole_classes(fixed, np.arange(512))[:, [1]]} == {(3,)}
+
+
+@pytest.mark.parametrize("text", ["hide block_2 | joint block_3 block_1 D", "joint block_3 block_1 D | hide block_2"])
+def test_factors_are_drawn_together_beside_one_that_is_hidden(text: str) -> None:
+    opened = world(f"blocks | {text}")
+    index = np.asarray(opened.index(jax.random.key(0), 200_000))
+    labels, classes = opened.labels(index), whole_classes(opened, index)
+    np.testing.assert_array_equal(labels, classes[:, [0, 2, 3]])
+    counts = np.zeros((8, 8))
+    np.add.at(counts, (classes[:, 2], classes[:, 0]), 1)
+    assert chisquare(counts.ravel(), 200_000 * joint("D", 8, 8).ravel()).pvalue > 1e-3
+    assert chisquare(np.bincount(classes[:, 1], minlength=8)).pvalue > 1e-3
+    assert "dependent_factors" in opened.flags
+    assert len(opened.everything()) == 100_000  # a draw stands for the world, not the grid
+
+
+def test_continuous_factors_can_be_hidden() -> None:
+    opened, whole = world("teapots | hide azimuth"), world("teapots")
+    assert isinstance(opened, Hide)
+    index = np.array([3, 77, 1234])
+    np.testing.assert_array_equal(opened.labels(index), whole.labels(index)[:, 1:])
+    np.testing.assert_array_equal(opened.index(jax.random.key(0), 5), whole.index(jax.random.key(0), 5))
+
+
+def test_the_gap_of_the_teapots_has_a_name() -> None:
+    named, spelled = (
+        world(f"teapots | without {region}")
+        for region in ("gap", "red > green + 0.15 and red > blue + 0.15 and elevation > pi / 4")
+    )
+    inside = world("teapots | only gap")
+    index = np.arange(100)
+    np.testing.assert_array_equal(named.labels(index), spelled.labels(index))
+    assert named.size == spelled.size == 200_000 - inside.size
+    _, elevation, red, green, blue = inside.labels(np.arange(inside.size)).T
+    assert ((red > green + 0.15) & (red > blue + 0.15) & (elevation > np.pi / 4)).all()
+
+
+# Worlds whose files are not here: what is wrong with a view is said all the same.
+WRONG_WITHOUT_FILES = [
+    ("faces3d | turn left", "unknown view 'turn'"),
+    ("faces3d | keep lighting=11", "classes 0 to 10"),
+    ("faces3d | hide nose", "no factor 'nose'"),
+    ("faces3d | keep lighting=5 | joint azimuth lighting A", "no factor 'lighting'"),
+    ("celeba | only Smilin == 'yes'", "'Smilin' in the condition"),
+    ("celeba | only Smiling == 'yes' | hide nose", "no factor 'nose'"),
+    ("comp_cars | joint make model A", "full grid"),
+]
+
+
+@pytest.fixture
+def no_files(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("SOBER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("SOBER_DATA", raising=False)
+    monkeypatch.setattr(published, "_download", lambda *_: pytest.fail("went to the net"))
+
+
+@pytest.mark.usefixtures("no_files")
+@pytest.mark.parametrize(("spec", "message"), WRONG_WITHOUT_FILES)
+def test_a_plan_says_what_is_wrong_with_a_view_of_a_world_without_its_files(spec: str, message: str) -> None:
+    with pytest.raises(RequestError, match=message):
+        planned_world(spec)
+
+
+@pytest.mark.usefixtures("no_files")
+@pytest.mark.parametrize(
+    "spec",
+    [
+        *(f"faces3d | hide identity | keep lighting=5 | joint azimuth elevation {letter}" for letter in "ABCD"),
+        "celeba | only Smiling == 'yes' | hide Male | part train 0.5",
+        "small_norb | hide lighting | without azimuth > 3",
+    ],
+)
+def test_a_plan_knows_a_view_of_a_world_without_its_files(spec: str) -> None:
+    absent = planned_world(spec)
+    assert isinstance(absent, Absent)
+    assert absent.label == spec
+    assert absent.why.startswith(spec.partition(" ")[0] + " needs")
+
+
 def test_the_zero_shot_gap_of_eastwood_and_williams_is_left_out_and_kept_apart() -> None:
     gap = "red > green + 0.15 and red > blue + 0.15 and elevation > pi / 4"
     opened = world(f"teapots | without {gap}")
@@ -161,6 +309,14 @@ WRONG = [
     ("blocks | joint block_1 block_2 missing.csv", "missing.csv is not a table of numbers"),
     ("teapots | joint red green D", "3 values or more|full grid"),
     ("blocks | keep", "keep needs the names"),
+    ("blocks | keep block_1 block_1=2", "not both"),
+    ("teapots | keep red=1", "full grid"),
+    ("blocks | keep block_1=1 block_2=1 block_3=1 block_4=1", "no factor is left"),
+    ("blocks | joint block_1 block_2 D | part train 0.8", "not equally likely"),
+    ("blocks | hide", "hide needs the names"),
+    ("blocks | hide nose", "no factor 'nose'"),
+    ("blocks | hide block_1 block_2 block_3 block_4", "not of all"),
+    ("teapots | without hole", "name the region gap"),
     ("blocks | keep block_1 block_2=9", "classes 0 to 7"),
     ("dsprites | keep x shape=moon", "square"),
     ("blocks | without block_1 >", "cannot be read"),

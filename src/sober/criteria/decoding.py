@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,15 +24,22 @@ from sober.types import Precision
 from sober.worlds import World
 
 
-def reconstruction_errors(evidence: Evidence, seed: int, progress: Progress) -> Float[np.ndarray, "M N"]:
-    """-log p(x|z) of each picture under each model, in nats, for one sample z of its code.
+class Errors(NamedTuple):
+    """How much of each picture each model loses, for one sample z of its code."""
+
+    nats: Float[np.ndarray, "M N"]  # -log p(x|z)
+    squared: Float[np.ndarray, "M N"]  # (x - x̂)², mean over pixels and channels
+
+
+def reconstruction_errors(evidence: Evidence, seed: int, progress: Progress) -> Errors:
+    """How well each picture is given back by each model, in nats and as a squared error.
 
     Pictures come in the batches, and with the key, that they were encoded with: a world that draws its nuisance then
     draws the same one.
     """
     world = evidence.world
     pictures = world.everything() if evidence.index is None else evidence.index
-    errors = np.empty((len(evidence.runs), len(pictures)), np.float32)
+    errors = np.empty((2, len(evidence.runs), len(pictures)), np.float32)
     done = 0
     for group in alike(evidence.models, models_at_once(evidence.runs[0], BATCH)):
         spread = Spread(len(group))
@@ -49,32 +56,34 @@ def reconstruction_errors(evidence: Evidence, seed: int, progress: Progress) -> 
             key = jax.random.fold_in(jax.random.key(seed), start)
             data, places = world.gather(padded)
             mean, logvar = spread.place((codes[:, 0], codes[:, 1]))
-            of_batch = decode(world, models, variance, mean, logvar, spread.copied(data), places, key)  # (M, B)
-            errors[group, rows] = spread.trimmed(of_batch)[:, : BATCH - missing]
+            of_batch = decode(world, models, variance, mean, logvar, spread.copied(data), places, key)  # two of (M, B)
+            for error, of_models in zip(errors, spread.trimmed(of_batch), strict=True):
+                error[group, rows] = of_models[:, : BATCH - missing]
             progress(done + len(group) * rows.stop, len(evidence.runs) * len(pictures))
         done += len(group) * len(pictures)
-    return errors
+    return Errors(*errors)
 
 
 @functools.cache
-def _decode(precision: Precision, likelihood: str) -> Callable[..., Float[Array, "M B"]]:
+def _decode(precision: Precision, likelihood: str) -> Callable[..., tuple[Float[Array, "M B"], Float[Array, "M B"]]]:
     """Reconstruction errors of one batch under models alike, in what they were trained in."""
     compute = Compute(jnp.dtype(precision))
 
     def decode(
         world: World, models: Any, variance: Array, mean: Array, logvar: Array, data: Any, index: Array, key: Any
-    ) -> Float[Array, "M B"]:
+    ) -> tuple[Float[Array, "M B"], Float[Array, "M B"]]:
         def of_models(
             models: Any, variance: Array, mean: Array, logvar: Array, data: Any, index: Int[Array, " B"], key: Any
-        ) -> Float[Array, "M B"]:
+        ) -> tuple[Float[Array, "M B"], Float[Array, "M B"]]:
             images = world.pixels(data, index, jax.random.key(0))
 
             def one(
                 model: Any, variance: Float[Array, ""], mean: Float[Array, "B D"], logvar: Float[Array, "B D"]
-            ) -> Float[Array, " B"]:
+            ) -> tuple[Float[Array, " B"], Float[Array, " B"]]:
                 logits = model.decode(sample(mean, logvar, key), compute)
-                pixels = {"likelihood": likelihood, "variance": variance}
-                return jnp.sum(pixel_loss(logits, images, pixels), axis=(1, 2, 3))
+                nats = pixel_loss(logits, images, {"likelihood": likelihood, "variance": variance})
+                squared = jnp.mean((jax.nn.sigmoid(logits) - images) ** 2, axis=(1, 2, 3))
+                return jnp.sum(nats, axis=(1, 2, 3)), squared
 
             return jax.vmap(one)(models, variance, mean, logvar)
 

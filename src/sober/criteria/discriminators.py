@@ -43,6 +43,7 @@ class Examined(NamedTuple):
 
     accuracy: Float[np.ndarray, " M"]
     reconstruction: Float[np.ndarray, " M"]  # nats a picture
+    squared_error: Float[np.ndarray, " M"]  # of a pixel
     variance: Float[np.ndarray, " M"]  # of the reconstructions, as a share of the pictures' own
 
 
@@ -67,7 +68,7 @@ def trained_and_examined(
     progress: Progress,
 ) -> Examined:
     """Trains a discriminator for each model, and examines it on `held_out` pictures of each kind."""
-    results = np.empty((3, len(models)))
+    results = np.empty((len(Examined._fields), len(models)))
     on_a_device = max(1, min(AT_ONCE, int(0.5 * free_memory()) // BYTES_EACH))
     groups = alike(models, len(local_devices()) * on_a_device)
     for number, group in enumerate(groups):
@@ -89,7 +90,7 @@ def _of_models_alike(
     held_out: int,
     seed: int,
     told: Callable[[int], None],
-) -> Float[np.ndarray, "3 M"]:
+) -> Float[np.ndarray, "4 M"]:
     spread = Spread(len(models))
     autoencoders = spread.place(stacked(models))
     nets, shape = NETS[models[0].run.nets], models[0].image_shape
@@ -203,17 +204,18 @@ def _programs(
 
         return jax.lax.fori_loop(start, stop, one, discriminators)
 
-    def examine_one(model: Any, discriminator: Discriminator, images: Any, key: Key[Array, ""]) -> tuple[Any, Any, Any]:
+    def examine_one(model: Any, discriminator: Discriminator, images: Any, key: Key[Array, ""]) -> tuple[Any, ...]:
         both = pictures(model, discriminator, images, key)
         rebuilt = both[: len(images)]
         right = (logits(discriminator.net, both) > 0) == (jnp.arange(len(both)) < len(images))
         error = jnp.sum(bernoulli_loss(rebuilt, images)) / len(images)
-        of_pictures = jnp.sum(jnp.var(images, axis=0))
-        return jnp.mean(right), error, jnp.sum(jnp.var(jax.nn.sigmoid(rebuilt), axis=0)) / of_pictures
+        shown, of_pictures = jax.nn.sigmoid(rebuilt), jnp.sum(jnp.var(images, axis=0))
+        squared = jnp.mean((shown - images) ** 2)
+        return jnp.mean(right), error, squared, jnp.sum(jnp.var(shown, axis=0)) / of_pictures
 
     def examine(
         models: Any, who: Any, discriminators: Discriminator, data: Any, key: Key[Array, ""]
-    ) -> tuple[Any, Any, Any]:
+    ) -> tuple[Any, ...]:
         def part(number: Any) -> Any:
             for_images, for_models = jax.random.split(jax.random.fold_in(jax.random.fold_in(key, 1), number))
             images = world.draw(data, for_images, EXAMINE_AT_ONCE)

@@ -5,7 +5,8 @@ drawn by itself. A discriminator is trained to tell the two apart, x̂ = Dec(z) 
 z̃ uniform over the range that each latent has. With its accuracy on pictures that it has not seen,
 
     PIPE = 2 · (1 - accuracy)        1 where it is clueless, 0 where it is always right
-    PIPE_rec = PIPE - α · rec        rec: reconstruction error, from 0 for the family's best to 1 for its worst
+    PIPE_rec = PIPE - α · rec        rec: reconstruction error, from 0 for the family's best to 1 for its worst;
+                                     the paper (B.3) says "normalised per data set", and shows α = 0.5 and 1
 
 A decoder that ignores its codes scores 1, which is why the reconstruction stands beside the score.
 """
@@ -15,13 +16,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from jaxtyping import Float
 
 from sober.criteria.criterion import REPLICATES, Cost, Criterion, Evidence, Judgement, Once, Progress
-from sober.errors import RequestError
+from sober.errors import RequestError, listed
 from sober.shared import Shared
 from sober.types import Setting
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:  # these need JAX
     from sober.criteria.discriminators import Mixing
     from sober.models.model import Model
     from sober.worlds import World
+
+RecError = Literal["nats", "squared"]
 
 HELD_OUT = 10_240  # pictures of each kind that accuracy is measured on
 IGNORES = 0.01  # of the pictures' variance: a decoder whose pictures vary less hardly looks at its codes
@@ -42,12 +45,16 @@ class Pipe:
     scores: Float[np.ndarray, " M"]
     accuracy: Float[np.ndarray, " M"]  # of the discriminator, on pictures it has not seen
     reconstruction: Float[np.ndarray, " M"]  # nats a picture
+    squared_error: Float[np.ndarray, " M"]  # of a pixel: the paper's reconstruction error
     flags: tuple[tuple[str, ...], ...]
 
-    def with_reconstruction(self, alpha: float = 1.0) -> Float[np.ndarray, " M"]:
+    def with_reconstruction(self, alpha: float = 1.0, error: RecError = "nats") -> Float[np.ndarray, " M"]:
         """PIPE_rec: less for models that reconstruct worse than the best of the family."""
-        low, high = np.min(self.reconstruction), np.max(self.reconstruction)
-        return self.scores - alpha * (self.reconstruction - low) / (high - low if high > low else 1)
+        if error not in get_args(RecError):
+            raise RequestError(f"pipe_rec: error must be one of {listed(get_args(RecError))}, not {error!r}")
+        lost = self.reconstruction if error == "nats" else self.squared_error
+        low, high = np.min(lost), np.max(lost)
+        return self.scores - alpha * (lost - low) / (high - low if high > low else 1)
 
 
 def pipe(
@@ -81,7 +88,8 @@ def pipe(
         ("diverged",) * (model.diverged is not None) + ("ignores_codes",) * bool(share < IGNORES)
         for model, share in zip(models, examined.variance, strict=True)
     )
-    return Pipe(np.clip(2 * (1 - examined.accuracy), 0, 1), examined.accuracy, examined.reconstruction, flags)
+    scores = np.clip(2 * (1 - examined.accuracy), 0, 1)
+    return Pipe(scores, examined.accuracy, examined.reconstruction, examined.squared_error, flags)
 
 
 def judge(
@@ -94,12 +102,13 @@ def judge(
     steps: float,
     rate: float,
     alpha: float,
+    error: RecError,
 ) -> Judgement:
     """With the pictures that the discriminator was tested on drawn anew for the replicates."""
     found = shared(Once, _pipe_of_evidence, evidence, mixing, int(steps), rate, seed)(progress)
     rng = np.random.default_rng([seed, 2])
     right = rng.binomial(2 * HELD_OUT, found.accuracy, (REPLICATES, len(found.scores))) / (2 * HELD_OUT)
-    scores = found.with_reconstruction(alpha)
+    scores = found.with_reconstruction(alpha, error)
     again = np.clip(2 * (1 - right), 0, 1) - found.scores + scores  # what reconstruction takes off is nearly certain
     return Judgement(scores, again, found.flags)
 
@@ -133,7 +142,7 @@ criterion = Criterion(
     sees="It sees whether latents can be set one by one and still make pictures like those of the world.",
     blind="It cannot see what a model has lost: one with few latents, or a decoder that ignores them, mixes well.",
     reference=_REFERENCE,
-    judge=functools.partial(judge, alpha=0.0),
+    judge=functools.partial(judge, alpha=0.0, error="nats"),
     settings=_SETTINGS,
     steps="steps",
     suited=suited,
@@ -147,7 +156,7 @@ with_reconstruction = Criterion(
     blind="It cannot see an entanglement that keeps pictures plausible; how the two are weighed is a rule of thumb.",
     reference=_REFERENCE,
     judge=judge,
-    settings={**_SETTINGS, "alpha": 1.0},
+    settings={**_SETTINGS, "alpha": 1.0, "error": "nats"},
     relative=True,
     steps="steps",
     suited=suited,

@@ -5,7 +5,7 @@ Importing this needs no JAX, so a criterion that works with models imports it wh
 
 from sober.criteria import model_centrality, pipe, udr
 from sober.criteria.criterion import Criterion
-from sober.criteria.elbo import elbo, kl, reconstruction
+from sober.criteria.elbo import elbo, kl, reconstruction, squared_error
 from sober.criteria.total_correlation import total_correlation
 from sober.errors import UnknownError, listed
 
@@ -15,6 +15,7 @@ CRITERIA: dict[str, Criterion] = {
     "pipe_rec": pipe.with_reconstruction,
     "model_centrality": model_centrality.criterion,
     "reconstruction": reconstruction,
+    "squared_error": squared_error,
     "kl": kl,
     "elbo": elbo,
     "total_correlation": total_correlation,

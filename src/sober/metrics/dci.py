@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sober.errors import RequestError, listed
-from sober.estimators.predictors import PREDICTORS, Rows, nearest, points
+from sober.estimators.predictors import PREDICTORS, Fitted, Rows, nearest, points
 from sober.metrics.aggregate import completeness_columns, disentanglement_rows, shares
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
 from sober.metrics.rows import TEST, TRAIN, split
@@ -41,32 +41,39 @@ class Fit(NamedTuple):
 def measure(codes: Codes, shared: Shared, *, seed: int, train: int, test: int, trees: str, weighted: bool) -> Measured:
     learn, check = shared(split, codes, train, test, seed)
     fit = shared(importance, learn, check, trees, seed)
-    matrix = fit.importances
+    values, parts = scores_of(fit.importances, weighted)
+    values |= {"informativeness": fit.right.mean(), "nrmse": fit.nrmse.mean()}
+    parts |= {"informativeness_per_factor": fit.right, "nrmse_per_factor": fit.nrmse}
+    return Measured({f"dci_{name}": float(value) for name, value in values.items()}, flags_of(fit), parts)
+
+
+def scores_of(matrix: Float[np.ndarray, "D K"], weighted: bool) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    """Disentanglement and completeness of importances, and what they are made of."""
     rows, columns = disentanglement_rows(matrix), completeness_columns(matrix)
     of_latents, of_factors = shares(matrix.sum(axis=1)), shares(matrix.sum(axis=0))
     used = matrix.sum(axis=1) > 0
     plain = {"disentanglement": rows[used].mean() if used.any() else 0.0, "completeness": columns.mean()}
     weighed = {"disentanglement": of_latents @ rows, "completeness": of_factors @ columns}
     values = {
-        "dci_disentanglement": weighed["disentanglement"],
-        "dci_completeness": (weighed if weighted else plain)["completeness"],
-        "dci_informativeness": fit.right.mean(),
-        "dci_nrmse": fit.nrmse.mean(),
+        "disentanglement": weighed["disentanglement"],
+        "completeness": (weighed if weighted else plain)["completeness"],
     }
-    flags = ["collapsed"] * (not matrix.any()) + ["one_latent"] * (len(matrix) == 1)
-    flags += ["one_factor"] * (matrix.shape[1] == 1) + ["rare_class"] * fit.rare
     parts = {
         "importance": matrix,
         "disentanglement_per_latent": rows,
         "latent_weights": of_latents,
         "completeness_per_factor": columns,
         "factor_weights": of_factors,
-        "informativeness_per_factor": fit.right,
-        "nrmse_per_factor": fit.nrmse,
         **{f"{name}_plain": np.asarray(value) for name, value in plain.items()},
         **{f"{name}_weighted": np.asarray(value) for name, value in weighed.items()},
     }
-    return Measured({name: float(value) for name, value in values.items()}, tuple(flags), parts)
+    return values, parts
+
+
+def flags_of(fit: Fit) -> tuple[str, ...]:
+    latents, factors = fit.importances.shape
+    flags = ["collapsed"] * (not fit.importances.any()) + ["one_latent"] * (latents == 1)
+    return (*flags, *["one_factor"] * (factors == 1), *["rare_class"] * fit.rare)
 
 
 def importance(learn: Codes, check: Codes, trees: str, seed: int) -> Fit:
@@ -74,6 +81,11 @@ def importance(learn: Codes, check: Codes, trees: str, seed: int) -> Fit:
     if trees not in PREDICTORS:
         raise RequestError(f"dci: trees must be one of {listed(PREDICTORS)}, not {trees!r}")
     fitted = PREDICTORS[trees](Rows(learn.mean, learn.factors, learn.about), check.mean, seed)
+    return tested(fitted, learn, check)
+
+
+def tested(fitted: Fitted, learn: Codes, check: Codes) -> Fit:
+    """How good predictions of test rows are."""
     right, nrmse, rare = np.empty(len(learn.about)), np.empty(len(learn.about)), False
     for k, factor in enumerate(learn.about):
         truth = points(factor, check.factors[:, k])

@@ -24,7 +24,7 @@ FLAGS: dict[str, str] = {
     "held_out": "some combinations of factors were left out of the pictures that were encoded",
     "missing_labels": "rows in which the value of a factor is not known were left out",
     "no_factor": "no factor varies, so there is nothing to find: the score is its worst value (1 for an nrmse)",
-    "means_only": "no log-variances were given, so latents were taken at their means, cut into bins",
+    "means_only": "no log-variances were given, so latents were taken at their means: in bins, or as if Gaussian",
     "not_finite": "some codes were not finite",
     "one_factor": "with a single factor that varies the question has only one answer",
     "one_latent": "with a single latent there is nothing to compare it with",
@@ -36,11 +36,15 @@ FLAGS: dict[str, str] = {
 
 
 class Measured(NamedTuple):
-    """What a metric found: its scores, what to know before trusting them, and the arrays they were made of."""
+    """What a metric found: its scores, what to know before trusting them, and the arrays they were made of.
+
+    `errors` are standard errors of those scores that are means over something drawn.
+    """
 
     values: dict[str, float]
     flags: tuple[str, ...] = ()
     parts: Mapping[str, np.ndarray] = {}
+    errors: Mapping[str, float] = {}
 
 
 Change = Literal[

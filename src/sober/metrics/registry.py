@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from sober.errors import UnknownError, listed
 from sober.metrics.active_latents import active_latents
+from sober.metrics.aggregate_total_correlation import aggregate_total_correlation
 from sober.metrics.beta_vae import beta_vae
 from sober.metrics.dci import dci
+from sober.metrics.dci_paper import dci_forest, dci_lasso
 from sober.metrics.explicitness import explicitness
 from sober.metrics.factor_vae import factor_vae
 from sober.metrics.gaussian_total_correlation import gaussian_total_correlation
@@ -25,9 +27,12 @@ METRICS: dict[str, Metric] = {
     "modularity": modularity,
     "explicitness": explicitness,
     "dci": dci,
+    "dci_lasso": dci_lasso,
+    "dci_forest": dci_forest,
     "sap": sap,
     "irs": irs,
     "gaussian_total_correlation": gaussian_total_correlation,
+    "aggregate_total_correlation": aggregate_total_correlation,
     "wasserstein_correlation": wasserstein_correlation,
     "mutual_information": mutual_information,
     "active_latents": active_latents,

@@ -46,6 +46,16 @@ def split(codes: Codes, train: int, test: int, seed: int) -> tuple[Codes, Codes]
     return take(codes, order[:train]), take(codes, order[train : train + test])
 
 
+def split_in_three(codes: Codes, train: int, validation: int, test: int, seed: int) -> tuple[Codes, Codes, Codes]:
+    """Training, validation and test rows, without replacement. Fewer rows than all together are shared out."""
+    both, check = split(codes, train + validation, test, seed)
+    if len(both.mean) < 2:
+        return both, both, check  # one row is all there is to choose by
+    part = min(max(1, round(len(both.mean) * validation / (train + validation))), len(both.mean) - 1)
+    rows = np.arange(len(both.mean))
+    return take(both, rows[part:]), take(both, rows[:part]), check
+
+
 def take(codes: Codes, rows: Int[np.ndarray, " n"]) -> Codes:
     """The codes of some rows."""
     logvar = None if codes.logvar is None else codes.logvar[rows]

@@ -26,8 +26,9 @@ class Scores(dict[str, float]):
     """Numbers by score name; beside them what to know about each.
 
     `flags` says, by score, what was not as the formula has in mind (see `sober.metrics.FLAGS`); `errors` the standard
-    error of each score, where draws were repeated; `parts` the matrices and per-factor values, `settings` what was
-    asked for and `seconds` what it took, by metric. `factors` names the columns of the parts: the factors that vary.
+    error of each score, where draws were repeated or the metric knows its own; `parts` the matrices and per-factor
+    values, `settings` what was asked for and `seconds` what it took, by metric. `factors` names the columns of the
+    parts: the factors that vary.
     """
 
     def __init__(self) -> None:
@@ -100,6 +101,8 @@ def _add(out: Scores, name: str, values: list[float], found: list[Measured], rep
     out.flags[name] = tuple(sorted({flag for each in found for flag in each.flags}))
     if repeats > 1:
         out.errors[name] = float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else 0.0
+    elif name in found[0].errors:
+        out.errors[name] = found[0].errors[name]
 
 
 def _check_preset(preset: str) -> None:

@@ -19,7 +19,7 @@ from sober.methods import find_method
 from sober.models.grid import Pictured, Sweep, grid
 from sober.results.request import PICTURES, Asked, Measure
 from sober.types import Run, Setting, Training
-from sober.worlds import World, world
+from sober.worlds import World, check_views, world
 
 TRAINING = Training()
 
@@ -181,8 +181,9 @@ class Absent(NamedTuple):
 def planned_world(spec: str, fetch: bool = False) -> World | Absent:
     """The world, or what is known of it where its files are missing; with `fetch` they are downloaded.
 
-    Anything else that is wrong with a spec is an error, whether files are there or not.
+    Anything else that is wrong with a spec, or with its views, is an error, whether files are there or not.
     """
+    check_views(spec)
     base = spec.split(" | ", maxsplit=1)[0].strip()  # without its views, which may need the files
     opened = world(base)
     absent = opened.absent()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import re
 from typing import Any
 
-from sober.errors import RequestError, UnknownError, listed
+from sober.errors import MissingError, RequestError, UnknownError, listed
 from sober.worlds.drawn.abstract_dsprites import AbstractDSprites
 from sober.worlds.drawn.blocks import Blocks
 from sober.worlds.drawn.color_dsprites import ColorDSprites
@@ -69,6 +70,19 @@ def _opened(spec: str, *entries: Any) -> World:
     return functools.reduce(view, views, _named(opened.strip()))
 
 
+def check_views(spec: str) -> None:
+    """An error where a spec asks for a view, a factor or a class that there is not. Fetches nothing.
+
+    Factors are known without files. A view that needs more, as one that looks at labels in a file, is read and then
+    passed over: it chooses pictures, and leaves the factors as they are.
+    """
+    opened, *views = spec.split(" | ")
+    so_far = _named(opened.strip()).offline()
+    for text in views:
+        with contextlib.suppress(MissingError):
+            so_far = view(so_far, text)
+
+
 def _named(spec: str) -> World:
     name, _, options = spec.partition(":")
     if name not in WORLDS:
@@ -82,4 +96,15 @@ def _named(spec: str) -> World:
     return WORLDS[name](**pairs)
 
 
-__all__ = ["WORLDS", "Continuum", "Grid", "Sample", "World", "from_array", "from_dataset", "from_iterable", "world"]
+__all__ = [
+    "WORLDS",
+    "Continuum",
+    "Grid",
+    "Sample",
+    "World",
+    "check_views",
+    "from_array",
+    "from_dataset",
+    "from_iterable",
+    "world",
+]

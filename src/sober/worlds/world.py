@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -48,8 +48,11 @@ class World(abc.ABC):
     image_shape: tuple[int, int, int]
     size: int  # how many pictures there are
     stochastic = False  # whether pictures have nuisance, drawn anew each time they are trained on
+    uniform = True  # whether all pictures are equally likely
     resident = True  # whether all of `data` fits on the device
     origin: Origin = "drawn"  # where pictures come from
+    version = 1  # of the pictures, or of how they are drawn: a change that alters them raises it
+    regions: Mapping[str, str] = {}  # conditions on its factors that have a name, as `without` and `only` take them
     flags: tuple[str, ...] = ()  # what scores of its codes should say (see `sober.metrics.FLAGS`)
 
     @abc.abstractmethod
@@ -74,8 +77,9 @@ class World(abc.ABC):
 
     @property
     def label(self) -> str:
-        """What a run records as its world: the name, and a fingerprint where the pictures come from a user's file."""
-        return self.name
+        """What a run records as its world: the name, a fingerprint where the pictures come from a user's file, and the
+        version of the pictures where it is not the first."""
+        return self.name if self.version == 1 else f"{self.name}:{self.version}"
 
     @property
     def spec(self) -> str:
@@ -111,6 +115,10 @@ class World(abc.ABC):
         a world with missing files raises `MissingError` where they cannot be fetched.
         """
         return None
+
+    def offline(self) -> World:
+        """This world, where nothing may be downloaded: what needs a file that is not here raises `MissingError`."""
+        return self
 
     @classmethod
     def quick(cls) -> World:
@@ -177,36 +185,54 @@ class World(abc.ABC):
 
 
 class Grid(World):
-    """A world that holds every combination of its factors once, in row-major order: the last factor varies fastest."""
+    """A world that holds every combination of its axes once, in row-major order: the last axis varies fastest.
+
+    The axes are its factors, and where there are any those that are hidden: they vary too, and nobody asks about them.
+    """
+
+    @property
+    def axes(self) -> tuple[Factor, ...]:
+        """What spans the grid: the factors in their order, among them those that are hidden."""
+        return self.factors
 
     @functools.cached_property
     def size(self) -> int:  # type: ignore[override]
         return math.prod(self._sizes)
 
-    def classes(self, index: Int[np.ndarray, " N"]) -> Int[np.ndarray, "N K"]:
-        """The class of every factor for pictures of the grid."""
+    def classes(self, index: Int[np.ndarray, " N"]) -> Int[np.ndarray, "N A"]:
+        """The class on every axis for pictures of the grid."""
         return np.stack(np.unravel_index(self.checked(index), self._sizes), axis=-1).astype(np.int32)
 
-    def index_of(self, classes: Int[np.ndarray, "N K"]) -> Int[np.ndarray, " N"]:
-        """The pictures with these factor classes: the inverse of `classes`."""
+    def index_of(self, classes: Int[np.ndarray, "N A"]) -> Int[np.ndarray, " N"]:
+        """The pictures with these classes on every axis: the inverse of `classes`."""
         try:
             return np.ravel_multi_index(tuple(np.asarray(classes).T), self._sizes).astype(np.int32)
         except ValueError as error:
             raise RequestError(f"factor classes out of range for {self.name}, sizes {self._sizes}") from error
 
     def labels(self, index: Int[np.ndarray, " N"]) -> Int[np.ndarray, "N K"]:
-        return self.classes(index)
+        return self.classes(index)[:, self._asked]
 
     def vary(self, index: int, factor: int, count: int) -> UInt8[np.ndarray, "n H W C"]:
         size = self.factors[factor].size
         values = np.unique(np.linspace(0, size - 1, min(count, size)).round().astype(int))
         classes = np.tile(self.classes(np.array([index])), (len(values), 1))
-        classes[:, factor] = values
+        classes[:, self._asked[factor]] = values
         return self.render(self.index_of(classes))
 
     @property
+    def hidden(self) -> tuple[Factor, ...]:
+        """The axes that nobody asks about."""
+        return tuple(axis for axis in self.axes if axis not in self.factors)
+
+    @property
+    def _asked(self) -> list[int]:
+        """Which axis each factor is."""
+        return [self.axes.index(factor) for factor in self.factors]
+
+    @property
     def _sizes(self) -> tuple[int, ...]:
-        return tuple(factor.size for factor in self.factors)
+        return tuple(axis.size for axis in self.axes)
 
 
 class Continuum(World):

@@ -6,6 +6,7 @@ import functools
 
 from jaxtyping import Array, UInt32
 
+from sober.types import Factor
 from sober.worlds.drawn.dsprites import DSprites
 from sober.worlds.world import Grid
 
@@ -17,9 +18,9 @@ def sprites(file: str | None) -> DSprites:
 
 
 class PaintedSprites(Grid):
-    """A stochastic variant of dSprites by Locatello et al. (2020): its factors and objects, with colours drawn anew."""
+    """A stochastic variant of dSprites: its objects, painted anew; its factors, unless a variant has others."""
 
-    factors = DSprites.factors
+    factors: tuple[Factor, ...] = DSprites.factors
     image_shape = (64, 64, 3)
     stochastic = True
 
@@ -32,7 +33,7 @@ class PaintedSprites(Grid):
 
     @property
     def label(self) -> str:
-        return self.name + self.sprites.label.removeprefix(self.sprites.name)
+        return super().label + self.sprites.label.removeprefix(self.sprites.name)
 
     def absent(self) -> str | None:
         return self.sprites.absent()

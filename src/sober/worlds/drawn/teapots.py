@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
+from types import MappingProxyType
 
 import jax.numpy as jnp
 import numpy as np
@@ -39,6 +40,8 @@ class Teapots(Continuum):
     low = (0.0, 0.0, 0.0, 0.0, 0.0)
     high = (2 * np.pi, np.pi / 2, 1.0, 1.0, 1.0)
     image_shape = (SIDE, SIDE, 3)
+    # Red teapots from above: z2 > z3 + 0.15, z2 > z4 + 0.15 and z1 > π/4 (appendix B.2 of the paper).
+    regions = MappingProxyType({"gap": "red > green + 0.15 and red > blue + 0.15 and elevation > pi / 4"})
     azimuths, elevations = AZIMUTHS, ELEVATIONS
 
     @classmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import copy
 import dataclasses
 import functools
 import hashlib
@@ -73,6 +74,7 @@ class Published(Stored):
 
     sources: tuple[Source, ...]
     conversion = 1  # part of the cache's name: a change that alters any picture raises it
+    fetches = True  # whether a missing file may be downloaded
 
     def __init__(self, file: str | None = None) -> None:
         self.file = None if file is None else Path(file).expanduser().resolve()
@@ -120,9 +122,14 @@ class Published(Stored):
             return brief(error)
         return None
 
+    def offline(self) -> Published:
+        alone = copy.copy(self)
+        alone.fetches = False
+        return alone
+
     def paths(self, *, fetch: bool = True) -> tuple[Path, ...]:
         """Where the published files lie; those that are missing are downloaded, unless `fetch` is off."""
-        return tuple(self._path(source, fetch) for source in self.sources)
+        return tuple(self._path(source, fetch and self.fetches) for source in self.sources)
 
     def _make(self) -> Converted:
         paths = self.paths()

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt8
 
 from sober.errors import RequestError, listed
-from sober.worlds.world import Labels, World
+from sober.worlds.world import Grid, Labels, World
 
 
 class View(World):
@@ -18,12 +18,20 @@ class View(World):
         self.base, self.text = base, text
         self.name, self.summary, self.reference = base.name, base.summary, base.reference
         self.factors, self.image_shape = base.factors, base.image_shape
-        self.stochastic, self.resident = base.stochastic, base.resident
-        self.origin, self.flags = base.origin, base.flags
+        self.stochastic, self.origin, self.flags, self.regions = base.stochastic, base.origin, base.flags, base.regions
+        self.uniform = base.uniform
+        if which is not None and not base.uniform:
+            raise RequestError(
+                f"{self.spec}: the pictures of {base.spec} are not equally likely: choose some, then joint"
+            )
         self.which = None if which is None else np.asarray(which, np.int32)
         self.size = base.size if which is None else len(which)
         if not self.size:
             raise RequestError(f"{self.spec}: no picture is left")
+
+    @property
+    def resident(self) -> bool:  # type: ignore[override]
+        return self.base.resident  # asked for late: the answer may need the files, which a plan goes without
 
     @property
     def label(self) -> str:
@@ -57,6 +65,11 @@ class View(World):
 
     def _there(self, index: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
         return index if self.which is None else self.which[index]
+
+
+def axis_of(base: Grid, name: str) -> int:
+    """Which of the axes of a grid the factor of this name is."""
+    return base.axes.index(base.factors[column_of(base, name)])
 
 
 def column_of(base: World, name: str) -> int:

@@ -1,7 +1,8 @@
 """Conditions on factors, as people write them: `red > green + 0.15 and elevation > pi / 4`, `shape == "heart"`.
 
 A condition is read as Python's grammar has it, and only comparisons, + - * /, and, or, not, pi, numbers, names of
-factors and names of classes in quotes are understood: nothing is ever executed.
+factors and names of classes in quotes are understood: nothing is ever executed. A world may have names for conditions,
+its `regions`; such a name stands for the condition.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from sober.errors import RequestError, brief, listed
-from sober.worlds.world import World
+from sober.worlds.world import Labels, World
 
 COMPARE = {
     ast.Lt: operator.lt,
@@ -30,8 +31,28 @@ COMPUTE = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
 
 def holds(base: World, condition: str) -> Bool[np.ndarray, " N"]:
     """For which pictures of a world a condition on the values of its factors is true."""
+    text = base.regions.get(condition, condition)
+    try:
+        tree = ast.parse(text, mode="eval").body
+        # What is wrong with a condition is wrong for no pictures too, and these need no files.
+        _check(_evaluated(base, tree, text, np.zeros((0, len(base.factors)), np.int64)), 0, base, text)
+        return _check(_evaluated(base, tree, text, base.labels(np.arange(base.size))), base.size, base, text)
+    except RequestError:
+        raise
+    except (SyntaxError, TypeError, ValueError) as error:
+        raise RequestError(f"the condition {text!r} cannot be read ({brief(error)})") from error
+
+
+def _check(true: Any, count: int, base: World, condition: str) -> Bool[np.ndarray, " N"]:
+    array = np.asarray(true)
+    if array.shape != (count,) or array.dtype != bool:
+        raise RequestError(f"the condition {condition!r} is not true or false for every picture of {base.spec}")
+    return array
+
+
+def _evaluated(base: World, tree: ast.AST, condition: str, labels: Labels) -> Any:
+    """What a condition gives for pictures with these labels."""
     columns = {factor.name: k for k, factor in enumerate(base.factors)}
-    labels = base.labels(np.arange(base.size))
 
     def value(node: ast.AST) -> Any:  # noqa: PLR0911 (a case for each kind of node)
         match node:
@@ -52,18 +73,13 @@ def holds(base: World, condition: str) -> Bool[np.ndarray, " N"]:
                 joined = np.logical_and if isinstance(op, ast.And) else np.logical_or
                 return functools.reduce(joined, map(value, parts))
             case ast.Compare(left=left, ops=ops, comparators=rest) if all(type(op) in COMPARE for op in ops):
-                ends = [value(each) for each in (left, *rest)]
+                ends = [value(operand) for operand in (left, *rest)]
                 pairs = zip(ops, ends, ends[1:], strict=False)
                 return functools.reduce(np.logical_and, (COMPARE[type(op)](a, b) for op, a, b in pairs))
+        regions = f", or name the region {listed(base.regions)}" if base.regions else ""
         raise RequestError(
             f"{ast.unparse(node)!r} in the condition {condition!r} is not understood: compare the factors "
-            f"{listed(columns)} with numbers or with names in quotes, joined by and, or, not"
+            f"{listed(columns)} with numbers or with names in quotes, joined by and, or, not{regions}"
         )
 
-    try:
-        true = np.asarray(value(ast.parse(condition, mode="eval").body))
-    except (SyntaxError, TypeError, ValueError) as error:
-        raise RequestError(f"the condition {condition!r} cannot be read ({brief(error)})") from error
-    if true.shape != (base.size,) or true.dtype != bool:
-        raise RequestError(f"the condition {condition!r} is not true or false for every picture of {base.spec}")
-    return true
+    return value(tree)

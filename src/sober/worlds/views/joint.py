@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from sober.errors import RequestError, brief, listed
-from sober.worlds.views.base import View, column_of
+from sober.worlds.views.base import View, axis_of, column_of
 from sober.worlds.views.distributions import JOINTS, joint
 from sober.worlds.world import Grid, World
 
@@ -26,11 +26,14 @@ class Joint(View):
     def __init__(
         self, base: World, factors: Sequence[str], table: Float[np.ndarray, "..."], text: str | None = None
     ) -> None:
-        columns = tuple(column_of(base, name) for name in factors)
-        table = np.asarray(table, np.float64)
-        sizes = tuple(base.factors[column].size for column in columns)
-        if not isinstance(base, Grid) or len(set(columns)) < len(columns):
+        for name in factors:
+            column_of(base, name)  # an error where there is no such factor
+        if not isinstance(base, Grid) or len(set(factors)) < len(factors):
             raise RequestError(f"{base.spec}: only different factors of a full grid can be sampled by a table")
+        columns = tuple(axis_of(base, name) for name in factors)
+        table = np.asarray(table, np.float64)
+        self.sizes = tuple(axis.size for axis in base.axes)  # of the whole grid: what is hidden is drawn too
+        sizes = tuple(self.sizes[column] for column in columns)
         if table.shape != sizes or not (np.isfinite(table).all() and (table >= 0).all() and table.sum() > 0):
             want = " x ".join(map(str, sizes))
             raise RequestError(f"a table over {listed(factors)} holds {want} numbers from 0, got shape {table.shape}")
@@ -38,6 +41,7 @@ class Joint(View):
         digest = hashlib.sha256(np.round(self.table, 9).astype("<f8").tobytes()).hexdigest()[:16]
         self.shown = f"joint {' '.join(factors)} {digest}"  # the table itself, since its file may change
         super().__init__(base, text or self.shown)
+        self.uniform = False
         self.flags = tuple(sorted({*base.flags, *([] if self._independent() else ["dependent_factors"])}))
 
     @staticmethod
@@ -61,7 +65,7 @@ class Joint(View):
         cumulative = jnp.asarray(np.cumsum(self.table.ravel()), jnp.float32)
         cell = jnp.searchsorted(cumulative, jax.random.uniform(for_cell, (n,)), side="right")
         drawn = jnp.unravel_index(jnp.minimum(cell, self.table.size - 1), self.table.shape)
-        sizes = [factor.size for factor in self.factors]
+        sizes = self.sizes
         others = jax.random.randint(for_others, (n, len(sizes)), 0, jnp.array(sizes))
         classes = [others[:, column] for column in range(len(sizes))]
         for column, value in zip(self.columns, drawn, strict=True):

@@ -10,27 +10,34 @@ from jaxtyping import Array, Float, Int, Key
 
 from sober.errors import RequestError, listed
 from sober.types import Factor
-from sober.worlds.views.base import View, column_of
+from sober.worlds.views.base import View, axis_of, column_of
 from sober.worlds.world import Grid, World
 
 
 class Keep(Grid):
-    """The grid of the factors `names`; the others stay at the class that `at` has for them, by default the first."""
+    """The grid of the factors `names`; the others stay at the class that `at` has for them, by default the first.
+
+    Without names, all factors vary that `at` does not fix. What was hidden before still varies, unless `at` fixes it.
+    """
 
     def __init__(self, base: World, names: Sequence[str], at: Mapping[str, int]) -> None:
-        if not isinstance(base, Grid) or not names:
+        if not isinstance(base, Grid) or not (names or at):
             raise RequestError(f"{base.spec}: keep needs the names of factors, of a full grid")
-        self.columns = [column_of(base, name) for name in names]
-        classes = np.zeros(len(base.factors), np.int32)
-        for name, value in at.items():
-            classes[column_of(base, name)] = value
+        if twice := set(names) & at.keys():
+            raise RequestError(f"{base.spec}: keep either lets {listed(sorted(twice))} vary or fixes it, not both")
         self.base, self.text = base, " ".join(["keep", *names, *(f"{name}={value}" for name, value in at.items())])
         self.name, self.summary, self.reference = base.name, base.summary, base.reference
-        self.factors: tuple[Factor, ...] = tuple(base.factors[column] for column in self.columns)
-        self.image_shape, self.stochastic, self.resident = base.image_shape, base.stochastic, base.resident
-        self.origin, self.flags = base.origin, base.flags
-        rows = np.tile(classes, (self.size, 1))
-        rows[:, self.columns] = self.classes(np.arange(self.size))
+        varying = names or [factor.name for factor in base.factors if factor.name not in at]
+        self.factors: tuple[Factor, ...] = tuple(base.factors[column_of(base, name)] for name in varying)
+        if not self.factors:
+            raise RequestError(f"{base.spec}: keep fixes every factor, and no factor is left: leave one out")
+        self.unseen = tuple(axis for axis in base.hidden if axis.name not in at)
+        self.image_shape, self.stochastic, self.origin = base.image_shape, base.stochastic, base.origin
+        self.flags, self.regions = base.flags, base.regions
+        rows = np.zeros((self.size, len(base.axes)), np.int32)
+        for name, value in at.items():
+            rows[:, _fixable(base, name)] = value
+        rows[:, [base.axes.index(axis) for axis in self.axes]] = self.classes(np.arange(self.size))
         self.view = View(base, self.text, base.index_of(rows))
 
     @staticmethod
@@ -38,8 +45,18 @@ class Keep(Grid):
         """`FACTOR … FACTOR=CLASS …`"""
         words = text.split()
         fixed = dict(word.split("=", 1) for word in words if "=" in word)
-        at = {name: _class(base.factors[column_of(base, name)], value) for name, value in fixed.items()}
+        if not isinstance(base, Grid):
+            return Keep(base, words, {})
+        at = {name: _class(base.axes[_fixable(base, name)], value) for name, value in fixed.items()}
         return Keep(base, [word for word in words if "=" not in word], at)
+
+    @property
+    def axes(self) -> tuple[Factor, ...]:
+        return (*self.unseen, *self.factors)
+
+    @property
+    def resident(self) -> bool:  # type: ignore[override]
+        return self.view.resident
 
     @property
     def label(self) -> str:
@@ -60,6 +77,12 @@ class Keep(Grid):
 
     def gather(self, index: Int[np.ndarray, " n"]) -> tuple[Any, Int[np.ndarray, " n"]]:
         return self.view.gather(index)
+
+
+def _fixable(base: Grid, name: str) -> int:
+    """Which axis has this name, be it a factor or hidden: what nobody asks about can be held fixed too."""
+    unseen = [axis.name for axis in base.hidden]
+    return base.axes.index(base.hidden[unseen.index(name)]) if name in unseen else axis_of(base, name)
 
 
 def _class(factor: Factor, text: str) -> int:

@@ -1,0 +1,66 @@
+"""Total correlation of the aggregate posterior (Chen et al. 2018): are latents independent, over all pictures?
+
+    TC = KL( q(z) ‖ Π_j q(z_j) ) = E_q(z) [ log q(z) - Σ_j log q(z_j) ]        q(z) = 1/N Σ_n q(z|x_n)
+
+in nats, over all N rows. The densities are sums over all rows, so they are exact; the mean is over points drawn from
+q(z), one from each of as many different rows, and comes with its standard error. No labels are needed.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from jaxtyping import Float
+
+from sober.estimators.densities import WIDEST, mixture_densities
+from sober.metrics.covariance import covariances, spectrum
+from sober.metrics.metric import Meaning, Measured, Metric, Traits
+from sober.metrics.rows import shuffled
+from sober.shared import Shared
+from sober.types import Codes
+
+NAME = "aggregate_total_correlation"
+
+
+def measure(codes: Codes, shared: Shared, *, seed: int, points: int) -> Measured:
+    flags = ["collapsed"] * (not np.ptp(codes.mean, axis=0).any()) + ["one_latent"] * (codes.mean.shape[1] == 1)
+    if codes.logvar is None:
+        eigenvalues, singular = spectrum(shared(covariances, codes)["means"])
+        flags += ["means_only"] + ["singular"] * singular
+        return Measured({NAME: max(0.0, float(-0.5 * np.log(eigenvalues).sum()))}, tuple(flags))
+    drawn = draw(codes, points, seed)
+    joint, marginal = mixture_densities(drawn, codes.mean, codes.logvar)
+    apart = joint - marginal.sum(axis=1)  # (S,)
+    error = float(apart.std(ddof=1) / math.sqrt(points)) if points > 1 else 0.0
+    return Measured({NAME: max(0.0, float(apart.mean()))}, tuple(flags), {"log_ratio": apart}, {NAME: error})
+
+
+def draw(codes: Codes, points: int, seed: int) -> Float[np.ndarray, "S D"]:
+    """Points of q(z): one from q(z|x) of each row, in an order drawn by the seed, and again where rows are fewer."""
+    assert codes.logvar is not None
+    rows = np.resize(shuffled(len(codes.mean), seed), points)
+    std = np.exp(np.minimum(np.asarray(codes.logvar[rows], float), WIDEST) / 2)
+    return codes.mean[rows] + std * np.random.default_rng([seed, 4]).standard_normal(std.shape)
+
+
+aggregate_total_correlation = Metric(
+    name=NAME,
+    summary="are latents independent of each other, over all pictures?",
+    reference="Chen et al. (2018) Isolating Sources of Disentanglement in Variational Autoencoders",
+    scores={
+        NAME: Meaning(
+            "total correlation of q(z), the encoder's distributions over all rows, in nats",
+            0,
+            math.inf,
+            "lower",
+            traits=Traits(perfect=None, changed_by=("rescaled latents",)),  # needs distributions, which have a scale
+        )
+    },
+    measure=measure,
+    settings={"points": 1_000},
+    quick={"points": 40},
+    seconds=2.0,
+    supervised=False,
+    default=False,
+)
