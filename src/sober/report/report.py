@@ -43,7 +43,7 @@ def report(folder: Path | str, out: Path | None = None, figures: Path | None = N
     path, frame = opened.path, opened.store.table()
     if frame.is_empty():
         raise RequestError(f"{folder} has no scores yet: run the command that made it, or sober score {folder}")
-    runs = as_runs(frame, pairs_of(path))
+    runs = as_runs(frame, pairs_of(path), path)
     made, lacking = make(runs)
     drawings = drawable(runs, made)
     chosen = shown_runs(path, runs)
