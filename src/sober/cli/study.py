@@ -71,7 +71,7 @@ def makeable_table(verdicts: list[tuple[Item, Verdict]]) -> Group:
     """Which of the paper's tables and figures can be made; those that cannot, or only in part, by the reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for item, verdict in verdicts:
-        kind = "nothing to run" if item.state == "nothing" else verdict.can
+        kind: str = "nothing to run" if item.state == "nothing" else verdict.can
         reasons.setdefault((kind, "" if item.state == "nothing" else verdict.why), []).append(item.name)
     order = ("wholly", "in part", "not", "nothing to run")
     table = Table(box=None, show_header=False)

@@ -79,9 +79,7 @@ def print_tables(results: Results, names: list[str] | None, out: Path, resamples
         console.print(f"wrote {counted(len(made), 'table')} to [bold]{out}[/]")
 
 
-def beside_the_paper(
-    results: Results, paper: Paper, only: list[str], anyway: bool, out: Path, resamples: int
-) -> None:
+def beside_the_paper(results: Results, paper: Paper, only: list[str], anyway: bool, out: Path, resamples: int) -> None:
     """Prints a paper's numbers beside ours, and says where to find the items of which it prints none."""
     wanted = [paper.item(name) for name in only] or paper.items
     study, _ = find_study(paper.name)
@@ -103,7 +101,7 @@ def beside_the_paper(
         held = results.request.name or results.summary()
         console.print(f"[yellow]these are results of {held}: where no world is named, worlds differ, too[/]")
     if not only and (others := [item.name for item in wanted if item.name not in where and item.state == "made"]):
-        console.print(f"[dim]without printed numbers: {", ".join(others)}; --only prints what makes each[/]")
+        console.print(f"[dim]without printed numbers: {', '.join(others)}; --only prints what makes each[/]")
 
 
 def _without_numbers(results: Results, paper: Paper, item: Item, out: Path, resamples: int) -> None:
@@ -147,14 +145,16 @@ def short(value: float | None) -> str:
 def _sum_up(beside: list[Beside], scale: str) -> None:
     there = [row for row in beside if row.within is not None]
     meet = sum(bool(row.within) for row in there)
-    console.print(f"[bold]{meet} of {counted(len(there), 'number')}[/] meet the paper's; {len(beside)} are printed there")
+    console.print(
+        f"[bold]{meet} of {counted(len(there), 'number')}[/] meet the paper's; {len(beside)} are printed there"
+    )
     if scale:
         console.print(f"[yellow]scale: {scale}[/]", soft_wrap=True)
 
 
 def _write(beside: list[Beside], paper: Paper, scale: str, out: Path) -> None:
-    text = {name: str for name in ("item", "what")}
-    numbers = {name: float for name in ("ours", "low", "high", "paper", "spread", "difference")}
+    text = dict.fromkeys(("item", "what"), str)
+    numbers = dict.fromkeys(("ours", "low", "high", "paper", "spread", "difference"), float)
     table = frame({**text, **numbers, "within": bool, "note": str}, list(beside))
     caption = f"Ours beside the numbers that {paper.cite} print. Scale: {scale or 'full study'}."
     out.mkdir(parents=True, exist_ok=True)

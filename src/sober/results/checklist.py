@@ -172,5 +172,5 @@ def _item(paper: str, entry: Mapping[str, Any], known: Mapping[str, Mapping[str,
     """An item, with its needs: those that it shares with others under a name, and its own."""
     fields = {name: value for name, value in entry.items() if name not in ("needs", "like")}
     needs = {**known.get(entry.get("like", ""), {}), **entry.get("needs", {})}
-    whole = {name: tuple(value) if isinstance(value, list) else value for name, value in needs.items()}
+    whole: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in needs.items()}
     return Item(paper, **fields, needs=Needs(**whole))

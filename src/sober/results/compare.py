@@ -1,8 +1,8 @@
 """Our results beside the papers' numbers, cell by cell.
 
 numbers.json holds the numbers that the papers print and our tables have a cell for. By paper and item: `where` it
-stands, which `table` and `column` of ours it belongs beside, the `unit` that turns its numbers into ours, the last digit
-that is `printed_to`, and `cells`, each of which is
+stands, the `table` and `column` of ours that it belongs beside, the `unit` that turns its numbers into ours, the last
+digit that is `printed_to`, and `cells`, each of which is
 
     [the row of our table, the number, its ± or null, {"note": ..., "printed_to": ...}]
 
@@ -75,9 +75,10 @@ class Beside(NamedTuple):
 def compare(
     runs: Runs, paper: str, only: Sequence[str] = (), *, resamples: int = RESAMPLES
 ) -> tuple[list[Beside], list[Made], dict[str, str]]:
-    """Every number of a paper, or of some of its items, beside ours; the tables that ours are from; and what is lacking.
+    """Every number of a paper, or of some of its items, beside ours; the tables of ours; and what those lack.
 
-    Ours is within where its interval and the paper's meet. The paper's goes as far as its ±, and half of its last digit.
+    Ours is within where its interval and the paper's meet. The paper's reaches as far as its ±, and half of its last
+    digit.
     """
     asked = [find_paper(paper).item(name).name for name in only]
     wanted = [numbers for numbers in numbers_of(paper) if not asked or numbers.item in asked]
@@ -179,14 +180,17 @@ def _numbers(paper: str, item: str, entry: Mapping[str, Any]) -> Numbers:
 
 
 def _printed(cell: Sequence[Any], unit: float, digit: float) -> Printed:
-    match, value, spread, about = (*cell, *(None, {})[len(cell) - 2 :])
-    spread = None if spread is None else spread * unit
-    return Printed(match, value * unit, spread, about.get("printed_to", digit) * unit, about.get("note", ""))
+    match, value, *others = cell
+    spread = others[0] if others else None
+    about = others[1] if len(others) > 1 else {}
+    in_units = None if spread is None else spread * unit
+    return Printed(match, value * unit, in_units, about.get("printed_to", digit) * unit, about.get("note", ""))
 
 
 @functools.cache
 def _file() -> dict[str, Any]:
-    return json.loads(FILE.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+    numbers: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
+    return numbers
 
 
 def refuse_a_look(steps: Iterable[int], of_study: int, paper: str) -> None:

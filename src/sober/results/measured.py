@@ -93,7 +93,9 @@ def has_parts(runs: Runs) -> bool:
 def merge_thresholds(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
     """Locatello et al., Figures 34 and 35: the threshold at which two factors merge into one group, mean over models.
 
-    The lower it is, the more entangled the two are. `matrix` is what says how much latents have to do with factors.
+    It is the weight of the edges through which they are joined: the higher it is, the more entangled the two are. The
+    paper counts thresholds from the largest, so that there a lower one says the same. `matrix` is what says how much
+    latents have to do with factors.
     """
     runs = as_runs(data)
     found: dict[tuple[str, str, str, str], list[float]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -19,7 +19,6 @@ from sober.results.runs import Runs, as_runs, places
 from sober.results.single import best_by_criterion, disputed
 from sober.results.stability import measured_twice, stability
 from sober.results.stats import (
-    Interval,
     Unified,
     adjusted_share,
     beats_random,
@@ -28,7 +27,6 @@ from sober.results.stats import (
     paired,
     probability_best,
     quartiles,
-    rank_correlations,
     resampled,
     tournament,
     unified_pairs,
@@ -38,7 +36,6 @@ from sober.results.within import criteria_averages, criteria_within_methods, jud
 
 if TYPE_CHECKING:
     import polars as pl
-
 
 
 def metric_agreement(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
@@ -107,9 +104,7 @@ def objective_variance(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES,
             if here.any():
                 estimate = _explained(column.compressed(), part.labels(by)[here], counts[:, here])
                 rows.append((world, name, by, *estimate))
-    return frame(
-        {"world": str, "metric": str, "by": str, "groups": int, "n": int, **ESTIMATE, "adjusted": float}, rows
-    )
+    return frame({"world": str, "metric": str, "by": str, "groups": int, "n": int, **ESTIMATE, "adjusted": float}, rows)
 
 
 def _explained(values: np.ndarray, groups: np.ndarray, counts: np.ndarray) -> tuple[Any, ...]:
@@ -121,7 +116,7 @@ def _explained(values: np.ndarray, groups: np.ndarray, counts: np.ndarray) -> tu
 
 
 def variance_averages(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
-    """Locatello et al., section 5.3: the shares of `objective_variance`, averaged over worlds and the paper's scores."""
+    """Locatello et al., section 5.3: the shares of `objective_variance`, mean over worlds and the paper's scores."""
     runs, rows = as_runs(data), []
     names = scored(runs, variance_averages.__name__)
     for by in ("method", "setting"):

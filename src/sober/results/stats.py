@@ -411,7 +411,15 @@ def udr_by_partners(
     In each draw P of a model's partners are drawn without replacement, and its UDR is the median of their pair scores
     (model, partner, score). Mean and standard deviation over draws; with all partners there is only one.
     """
-    by_model: list[list[float]] = [[] for _ in supervised]
+    drawn = scores_by_partners(pairs, len(supervised), partners, draws=draws, seed=seed)
+    return [_over_draws(p, scores, supervised) for p, scores in zip(partners, drawn, strict=True)]
+
+
+def scores_by_partners(
+    pairs: Iterable[tuple[int, int, float]], models: int, partners: Sequence[int], *, draws: int = 100, seed: int = 0
+) -> Float[np.ndarray, "P R M"]:
+    """UDR of each model in each draw of so many partners: the median of their pair scores (model, partner, score)."""
+    by_model: list[list[float]] = [[] for _ in range(models)]
     for model, _, score in pairs:
         by_model[model].append(score)
     fewest = min(map(len, by_model), default=0)
@@ -421,11 +429,11 @@ def udr_by_partners(
         )
     rng = np.random.default_rng(seed)
     shuffled = [np.array([rng.permutation(each)[: max(partners)] for each in by_model]) for _ in range(draws)]  # (M, P)
-    return [_over_draws(p, [np.median(each[:, :p], axis=1) for each in shuffled], supervised) for p in partners]
+    return np.array([[np.median(each[:, :p], axis=1) for each in shuffled] for p in partners])
 
 
-def _over_draws(partners: int, scores: Sequence[np.ndarray], supervised: np.ndarray) -> ByPartners:
-    found = rank_correlations(np.array(scores).T, _column("supervised", supervised))[:, 0].compressed()
+def _over_draws(partners: int, scores: Float[np.ndarray, "R M"], supervised: np.ndarray) -> ByPartners:
+    found = rank_correlations(np.asarray(scores).T, _column("supervised", supervised))[:, 0].compressed()
     if not len(found):
         raise RequestError(f"with {partners} partners all models have the same score: there is nothing to rank")
     return ByPartners(partners, float(found.mean()), float(found.std()), len(found))

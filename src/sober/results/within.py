@@ -15,10 +15,9 @@ from jaxtyping import Float
 from numpy.ma import MaskedArray
 
 from sober.results.checklist import scores_of
-from sober.results.estimates import ESTIMATE, RESAMPLES, common, frame, ranked
+from sober.results.estimates import ESTIMATE, RESAMPLES, frame, ranked
 from sober.results.runs import Runs, as_runs, places
-from sober.results.stats import interval, rank_correlations, resampled
-from sober.results.stats import udr_by_partners as by_partners
+from sober.results.stats import interval, rank_correlations, resampled, scores_by_partners
 
 if TYPE_CHECKING:
     import polars as pl
@@ -50,41 +49,40 @@ def criteria_averages(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, 
     is of the mean, with runs drawn again. The last row is of each two of the metrics, in place of a criterion.
     """
     runs = as_runs(data)
-    metrics = scored(runs, criteria_averages.__name__)
-    rows = []
-    for criterion in judging(runs):
-        rows.append((criterion, *_averaged(list(_turned(runs, [criterion], metrics, resamples, seed)))))
+    criteria, metrics = judging(runs), scored(runs, criteria_averages.__name__)
+    cells = [_turned(part, [*criteria, *metrics], metrics, resamples, seed) for _, part in runs.by("world", "method")]
+    rows = [(name, *_averaged([cell.of(place) for cell in cells])) for place, name in enumerate(criteria)]
     if len(metrics) > 1:
-        cells = [
-            cell
-            for place, metric in enumerate(metrics[:-1])
-            for cell in _turned(runs, [metric], metrics[place + 1 :], resamples, seed)
-        ]
-        rows.append((REFERENCE, *_averaged(cells)))
+        others = [cell.of(len(criteria) + k, slice(k + 1, None)) for cell in cells for k in range(len(metrics) - 1)]
+        rows.append((REFERENCE, *_averaged(others)))
     return frame({"criterion": str, "n": int, **ESTIMATE, "std": float}, rows)
 
 
 class _Cell(NamedTuple):
     """Rank correlations within one method of one world, and the same of each resample, masked where not defined."""
 
-    values: Float[MaskedArray, " K"]
-    draws: Float[MaskedArray, "R K"]
+    values: Float[MaskedArray, "... K"]
+    draws: Float[MaskedArray, "R ... K"]
+
+    def of(self, row: int, columns: slice = slice(None)) -> _Cell:
+        """Those of one number with some of the metrics."""
+        return _Cell(self.values[row, columns], self.draws[:, row, columns])
 
 
-def _turned(runs: Runs, one: Sequence[str], others: Sequence[str], resamples: int, seed: int) -> Iterator[_Cell]:
-    signs = runs.numbers[one[0]].sign * np.array([runs.numbers[name].sign for name in others], float)
-    for _, part in runs.by("world", "method"):
-        x, y = part.columns(one), part.columns(others)
-        if (common(x, y) > 1).any():
-            counts = resampled(len(x), resamples=resamples, seed=seed)
-            yield _Cell(signs * rank_correlations(x, y)[0], signs * rank_correlations(x, y, counts=counts)[:, 0])
+def _turned(part: Runs, rows: Sequence[str], columns: Sequence[str], resamples: int, seed: int) -> _Cell:
+    """Each of some numbers with each of others, turned so that agreement is positive."""
+    of_rows, of_columns = (np.array([part.numbers[name].sign for name in names], float) for names in (rows, columns))
+    signs = np.outer(of_rows, of_columns)
+    x, y = part.columns(rows), part.columns(columns)
+    counts = resampled(len(x), resamples=resamples, seed=seed)
+    return _Cell(signs * rank_correlations(x, y), signs * rank_correlations(x, y, counts=counts))
 
 
 def _averaged(cells: Sequence[_Cell]) -> tuple[int, float | None, float | None, float | None, float | None]:
     """How many there are, their mean with its interval, and their standard deviation."""
-    if not cells or not np.ma.concatenate([cell.values for cell in cells]).count():
-        return (0, None, None, None, None)
     values = np.ma.concatenate([cell.values for cell in cells])
+    if not values.count():
+        return (0, None, None, None, None)
     draws = np.ma.concatenate([cell.draws for cell in cells], axis=1)
     estimate = interval(np.ma.mean(values), np.ma.mean(draws, axis=1))
     return (int(values.count()), *estimate, float(np.ma.std(values)))
@@ -119,12 +117,16 @@ def _by_partners(
     if not fewest:
         return
     numbers = [*(partners for partners in PARTNERS if partners < fewest), fewest]
-    for name in runs.metrics():
-        column = runs.columns([name])[[row_of[pairs.runs[model]] for model in known], 0]
-        if np.ma.is_masked(column) or np.ptp(column) == 0:
-            continue
-        for by in by_partners(inside, np.asarray(column), numbers, draws=draws, seed=seed):
-            yield name, by.partners, len(known), by.mean, by.mean - 1.96 * by.std, by.mean + 1.96 * by.std, by.std
+    names, columns = runs.metrics(), runs.columns(runs.metrics())[[row_of[pairs.runs[model]] for model in known]]
+    for partners, scores in zip(
+        numbers, scores_by_partners(inside, len(known), numbers, draws=draws, seed=seed), strict=True
+    ):
+        agreement = rank_correlations(scores.T, columns)  # (R, K): draws by metrics
+        for k, name in enumerate(names):
+            of_metric = agreement[:, k]
+            if not np.ma.is_masked(columns[:, k]) and of_metric.count():
+                mean, std = float(of_metric.mean()), float(of_metric.std())
+                yield name, partners, len(known), mean, mean - 1.96 * std, mean + 1.96 * std, std
 
 
 def _variant(runs: Runs, pairs: Pairs) -> str:
