@@ -19,6 +19,7 @@ from sober.report.figure import Figure, Key
 from sober.report.pairs import pair_figures
 from sober.results import Made, Runs
 from sober.results.curves import training_curves
+from sober.results.papers import held
 from sober.results.stats import quartiles
 
 if TYPE_CHECKING:
@@ -291,7 +292,7 @@ def _means(made: Made, runs: Runs) -> Figure:
         "means",
         "Means against the strength of regularisation",
         "Each method along its own sweep: means over seeds, and their 90% intervals, Student's t.",
-        made.caption,
+        f"{made.table.title} ({made.table.paper}). {held(runs)}",
         charts.strengths,
         by,
         {key: panels[key] for key in sorted(panels, key=lambda key: order[key[1]]) if panels[key]},
@@ -326,6 +327,7 @@ def _thresholds(made: Made) -> Figure:
 def _curves(runs: Runs) -> Figure:
     """Terms of training step by step: Estermann & Wattenhofer 2023, Figure 6, is the term `capacity` of its method."""
     groups = _groups(training_curves(runs), ("method", "term"))
+    order = sorted(groups, key=lambda key: (key[0], key[1] != "loss", key[1]))  # what was minimised first
     caption = "All strengths and seeds of a method in a world together; runs that diverged are left out."
     return Figure(
         "training_curves",
@@ -334,7 +336,7 @@ def _curves(runs: Runs) -> Figure:
         caption,
         charts.curves,
         ("method", "term"),
-        {key: list(frame.drop("method", "term").iter_rows(named=True)) for key, frame in groups.items()},
+        {key: list(groups[key].drop("method", "term").iter_rows(named=True)) for key in order},
     )
 
 

@@ -12,7 +12,8 @@ from sober.report import charts
 from sober.report.charts import Chart, Row
 from sober.report.figure import Figure, Key
 from sober.results import Made, Runs
-from sober.results.papers import TABLES
+from sober.results.means import label_free
+from sober.results.papers import TABLES, held
 from sober.results.stats import quartiles
 from sober.results.within import judging, scored
 
@@ -26,25 +27,20 @@ LEAST = 2  # points below which there is nothing to see
 
 def pair_figures(runs: Runs, made: dict[str, Made]) -> Iterator[Figure]:
     """Every figure of points that the runs allow, in the order of a report."""
-    sound = runs.sound()
     metrics = runs.ordered(scored(runs, TABLES["transfer"].name))
     leading = [name for name in runs.ordered(runs.metrics()) if runs.numbers[name].sign][:METRICS]
     criteria = [name for name in runs.leading_criteria() if name in judging(runs)]
-    yield _of_runs(sound, "metric_pairs", "Metric against metric", itertools.combinations(metrics, 2))
-    yield _of_runs(sound, "criteria_pairs", "Criterion against metric", itertools.product(leading, criteria))
-    yield _of_runs(sound, "unified_pairs", "Rule against rule, on one matrix", _rules(runs))
+    yield _of_runs(runs, "metric_pairs", "Metric against metric", itertools.combinations(metrics, 2))
+    yield _of_runs(runs, "criteria_pairs", "Criterion against metric", itertools.product(leading, criteria))
+    yield _of_runs(runs, "unified_pairs", "Rule against rule, on one matrix", _rules(runs))
     if "worlds_agreement" in made:
-        yield _worlds(sound, metrics)
+        yield _worlds(runs, metrics)
     twins = runs.sampled()
     yield _of_runs(
-        sound, "samples_pairs", "Of samples, and of means", ((twins[name], name) for name in twins), charts.log_pairs
+        runs, "samples_pairs", "Of samples, and of means", ((twins[name], name) for name in twins), charts.log_pairs
     )
     if "means_by_setting" in made:
-        yield _strengths(made["means_by_setting"].frame, made["means_by_setting"].caption, leading, judging(runs))
-
-
-def _caption(runs: Runs, of: str) -> str:
-    return f"{of} {TABLES['leaderboard'].caption(runs).partition('). ')[2].partition(' Intervals')[0]}"
+        yield _strengths(made["means_by_setting"].frame, made["means_by_setting"].caption, leading, label_free(runs))
 
 
 def _of_runs(
@@ -63,7 +59,7 @@ def _of_runs(
     fewer = f" Of more than {POINTS} runs of a world, {POINTS} are drawn." if len(runs.about) > POINTS else ""
     log = " Both axes are logarithmic; on the line both are equal." if chart is charts.log_pairs else ""
     says = f"Each point is a run. The first of the two numbers runs to the right, the second upwards.{log}{fewer}"
-    return Figure(name, title, says, _caption(runs, "Runs."), chart, ("world", "numbers"), panels)
+    return Figure(name, title, says, held(runs), chart, ("world", "numbers"), panels)
 
 
 def _points(about: Sequence[Row], values: np.ma.MaskedArray, *, positive: bool) -> Iterator[Row]:
@@ -91,7 +87,7 @@ def _worlds(runs: Runs, metrics: Sequence[str]) -> Figure:
         if len(points) >= LEAST:
             panels[name, f"{worlds[a]} · {worlds[b]}"] = points
     says = "Each point is a setting, its median over seeds in two worlds: the first to the right, the second upwards."
-    caption = _caption(runs, "Medians of settings.")
+    caption = held(runs)
     return Figure("worlds_pairs", "A metric in two worlds", says, caption, charts.pairs, ("metric", "worlds"), panels)
 
 

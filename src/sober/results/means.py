@@ -14,7 +14,6 @@ from sober.results.checklist import scores_of
 from sober.results.estimates import ESTIMATE, RESAMPLES, frame
 from sober.results.runs import Runs, as_runs
 from sober.results.stats import interval, mean_interval, pearson, resampled
-from sober.results.within import judging
 
 if TYPE_CHECKING:
     import polars as pl
@@ -77,12 +76,12 @@ def _goodness(some: Runs, names: Sequence[str]) -> float:
 
 
 def means_correlation(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
-    """Chen et al., Figure 4: Pearson's correlation over strengths of a method, of a criterion's mean with a metric's.
+    """Chen et al., Figure 4: Pearson's correlation over strengths of a method, of two means over seeds.
 
-    `n` is the number of strengths. Seeds are drawn again within each strength.
+    One is of a criterion, or of another number that needs no labels and has a good end, the other of a metric. `n` is the number of strengths. Seeds are drawn again within each strength.
     """
     runs = as_runs(data)
-    criteria, metrics, rows = judging(runs), runs.metrics(), []
+    criteria, metrics, rows = label_free(runs), runs.metrics(), []
     runs = runs.where(runs.about["strength"].is_not_null().to_numpy())
     for (world, method), part in runs.by("world", "method"):
         settings = part.labels("setting")
@@ -105,6 +104,11 @@ def _means(column: MaskedArray, members: np.ndarray, counts: np.ndarray) -> Floa
     drawn = np.vstack([np.ones((1, len(column)), int), counts]) * ~np.ma.getmaskarray(column)
     sizes = drawn @ members
     return np.ma.array((drawn * column.filled(0.0)) @ members / np.maximum(sizes, 1), mask=sizes == 0)
+
+
+def label_free(runs: Runs) -> list[str]:
+    """Criteria, and metrics that need no labels, of which one end is the good one."""
+    return [name for name in measured(runs) if not runs.numbers[name].supervised and runs.numbers[name].sign]
 
 
 def measured(runs: Runs) -> list[str]:

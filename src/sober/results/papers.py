@@ -13,7 +13,7 @@ from numpy.ma import MaskedArray
 
 from sober.errors import RequestError, counted, listed
 from sober.results.estimates import ESTIMATE, RESAMPLES, frame, ranked
-from sober.results.means import LEAST, best_and_mean_strength, means_by_setting, means_correlation
+from sober.results.means import LEAST, best_and_mean_strength, label_free, means_by_setting, means_correlation
 from sober.results.measured import has_parts, merge_thresholds, scores_by_variable
 from sober.results.runs import Runs, as_runs, places
 from sober.results.single import best_by_criterion, disputed
@@ -276,6 +276,7 @@ SAMPLES = Need(
 )
 PAIRS = Need("the pair scores that a study keeps of udr", lambda runs: bool(runs.pairs))
 JUDGED = Need("a criterion, such as udr or pipe", lambda runs: bool(judging(runs)))
+LABEL_FREE = Need("a criterion, or a number without labels that has a good end", lambda runs: bool(label_free(runs)))
 TWICE = Need("metrics of two draws of as many pictures (sober score DIR --sample 10000 --seed 1)", measured_twice)
 PARTS = Need("what metrics found by latent and by factor, in the folder's matrices/", has_parts)
 STRENGTH = Need(
@@ -315,18 +316,20 @@ class Table:
 
     def caption(self, runs: Runs, resamples: int = RESAMPLES) -> str:
         """What a reader must know to read it alone."""
-        lost = int(runs.labels("diverged").sum())
-        left_out = f"{lost:,} diverged and {'is' if lost == 1 else 'are'} left out" if lost else "none diverged"
-        scale = " | ".join(each or "full study" for each in runs.scales)
-        return (
-            f"{self.title} ({self.paper}). {counted(len(runs.about), 'run')}, {left_out}. Scale: {scale}. "
-            f"{self._intervals(resamples)}"
-        )
+        return f"{self.title} ({self.paper}). {held(runs)} {self._intervals(resamples)}"
 
     def _intervals(self, resamples: int) -> str:
         if not self.drawn:
             return "Intervals, where there are any: 95%, Student's t over runs."
         return f"Intervals: 95%, {self.drawn} drawn again {resamples:,} times."
+
+
+def held(runs: Runs) -> str:
+    """How many runs there are, how many diverged, and at what scale."""
+    lost = int(runs.labels("diverged").sum())
+    left_out = f"{lost:,} diverged and {'is' if lost == 1 else 'are'} left out" if lost else "none diverged"
+    scale = " | ".join(each or "full study" for each in runs.scales)
+    return f"{counted(len(runs.about), 'run')}, {left_out}. Scale: {scale}."
 
 
 SOBER_LOOK = "Locatello et al. 2020"
@@ -451,7 +454,7 @@ TABLES: dict[str, Table] = {
             "Pearson's correlation over strengths, of the means of criteria and metrics",
             "Chen et al. 2018, Figure 4",
             means_correlation,
-            (JUDGED, ONE_METRIC, STRENGTHS),
+            (LABEL_FREE, ONE_METRIC, STRENGTHS),
             drawn="runs of each setting",
         ),
         Table(
