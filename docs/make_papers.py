@@ -41,12 +41,12 @@ sober report runs/sober_look --figures figures
 `DIR` is the folder of the paper's study. A *table* is one of [`sober tables`](../statistics.md#the-tables), a *figure*
 one of the [report](../report.md#figures), a *section* a part of it. **=** marks what can be put beside the paper's
 printed numbers, cell by cell, with `sober study tables DIR --paper NAME --only ITEM`: the difference, and whether our
-interval and the paper's meet. The paper's reaches as far as its ±, where it has one, and half of its last printed digit.
-Models that were trained for less than a hundredth of the study's steps, as those of every scale `tiny`, are refused
-there: they show that a study runs, and are no results.
+interval and the paper's meet. The paper's reaches as far as its ±, where it has one, and half of its last digit. Models
+that were trained for less than a hundredth of the study's steps, as those of every scale `tiny`, are refused there:
+they show that a study runs, and are no results.
 
-*Files* says which data files have to be [there](../worlds/published.md); other worlds are drawn by Sober. Where some are
-missing, an item is made of the others.
+*Files* says which data files have to be [there](../worlds/published.md); other worlds are drawn by Sober. Where some
+are missing, an item is made of the others.
 """
 
 

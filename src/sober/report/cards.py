@@ -31,6 +31,7 @@ CELL, NAME, HEAD, MARGIN = 26, 104, 20, 22
 CURVE, LEAF = 72, 20  # heights: of a curve, and of a factor in a dendrogram
 BASE = CURVE + 12  # where the dendrogram begins
 PLOT = (96, 60)
+MIXED = 2  # sheets that pictures of mixed codes stand on
 LETTERS = 15  # of a factor's name; all of it is in the tooltip
 NUMBERED = 16  # latents up to which a cell has room for its number
 
@@ -72,7 +73,7 @@ def _card(arrays: Mapping[str, np.ndarray], about: Mapping[str, Any], scores: st
     height, width = arrays["pictures"].shape[1:3]
     drawings = _drawings(arrays, about)
     pairs = np.stack([arrays["pictures"], arrays["reconstructions"]], axis=1)  # (12, 2, H, W, C)
-    mixed = [picture[None] for picture in arrays.get("mixed", ())]  # folders of earlier versions have none
+    mixed = np.array_split(arrays["mixed"], MIXED) if "mixed" in arrays else []  # earlier versions kept none
     sheets = _addresses([*pairs, *mixed, *arrays["traversals"]], max(BYTES - len(drawings), BYTES // 4))
     in_pairs, others = sheets[: len(pairs)], sheets[len(pairs) :]
     title, identity = f"{about['setting']}, seed {about['seed']}", escape(about["run"])
@@ -117,13 +118,11 @@ def _mixed(sheets: Sequence[str]) -> str:
         "Each latent is drawn by itself, from the range that it has. Where latents can be mixed freely, these look "
         "like pictures of the world, which is what PIPE measures."
     )
-    images = "".join(
-        f'<span><img src="{sheet}" alt="picture {number} of mixed codes"></span>'
-        for number, sheet in enumerate(sheets, 1)
-    )
+    described = "pictures of mixed codes, part {}"
+    images = "".join(f'<img src="{sheet}" alt="{described.format(i)}">' for i, sheet in enumerate(sheets, 1))
     return (
         f'<h4>Pictures of freely mixed codes</h4><p class="shown-note">{note}</p>'
-        f'<div class="shown-pictures shown-mixed">{images}</div>'
+        f'<div class="shown-mixed">{images}</div>'
     )
 
 

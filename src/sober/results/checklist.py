@@ -34,6 +34,9 @@ class Needs:
     criteria: tuple[str, ...] = ()
     seeds: int = 1
     strengths: int = 1  # of a method
+    varied: tuple[str, ...] = ()  # hyperparameters, or fields of a training, that take several values
+    views: tuple[str, ...] = ()  # of worlds
+    versions: Mapping[str, int] = dataclasses.field(default_factory=dict)  # of a criterion, with other settings each
     least: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
@@ -82,8 +85,10 @@ class Offer:
     worlds: Mapping[str, str]  # by name, why its files are missing; empty where they are here
     methods: Mapping[str, int]  # by name, at how many strengths
     scores: tuple[str, ...]
-    criteria: tuple[str, ...]
+    criteria: Mapping[str, int]  # by name, with how many different settings
     seeds: int
+    varied: frozenset[str] = frozenset()  # hyperparameters of a method, or fields of a training, with several values
+    views: frozenset[str] = frozenset()
 
 
 class Verdict(NamedTuple):
@@ -107,7 +112,17 @@ def verdict(item: Item, offer: Offer) -> Verdict:
     ):
         absent = [name for name in wanted if name not in there]
         enough &= len(wanted) - len(absent) >= min(needs.least.get(what, 1), len(wanted))
-        why += [f"no {what if len(absent) > 1 else SINGLE[what]} {listed(absent)}"] if absent else []
+        without_files = [name for name in absent if name in offer.worlds] if what == "worlds" else []
+        others = [name for name in absent if name not in without_files]
+        why += [f"no {what if len(others) > 1 else SINGLE[what]} {listed(others)}"] if others else []
+        why += [f"no files of {listed(without_files)}"] if without_files else []
+    for name, count in needs.versions.items():
+        if 0 < offer.criteria.get(name, 0) < count:
+            why.append(f"{counted(offer.criteria[name], 'version')} of {name}, and it is about {count}")
+    for what, names, has in (("only one", needs.varied, offer.varied), ("no view", needs.views, offer.views)):
+        if absent := [name for name in names if name not in has]:
+            enough = False
+            why.append(f"{what} {listed(absent)}")
     if needs.seeds > offer.seeds:
         enough = False
         why.append(f"{counted(offer.seeds, 'seed')}, and it takes {needs.seeds}")

@@ -78,7 +78,8 @@ def _goodness(some: Runs, names: Sequence[str]) -> float:
 def means_correlation(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
     """Chen et al., Figure 4: Pearson's correlation over strengths of a method, of two means over seeds.
 
-    One is of a criterion, or of another number that needs no labels and has a good end, the other of a metric. `n` is the number of strengths. Seeds are drawn again within each strength.
+    One is of a criterion, or of another number that needs no labels and has a good end, the other of a metric. `n` is
+    the number of strengths. Seeds are drawn again within each strength.
     """
     runs = as_runs(data)
     criteria, metrics, rows = label_free(runs), runs.metrics(), []
