@@ -151,8 +151,8 @@ def test_the_best_strength_is_chosen_by_supervised_scores_and_the_mean_one_by_al
     assert of["beta_vae", "mean", "mig"]["setting"] == "beta_vae beta=4"
     assert of["beta_vae", "average", "mig"]["value"] == pytest.approx(0.3)
     assert of["beta_vae", "average", "mig"]["n"] == 3 * SEEDS
-    assert of["factor_vae", "only", "mig"]["value"] == pytest.approx(0.5)
-    assert of["factor_vae", "only", "mig"]["std"] == pytest.approx(np.std([0.01, -0.01] * 3, ddof=1))
+    assert of["factor_vae", "fixed", "mig"]["value"] == pytest.approx(0.5)
+    assert of["factor_vae", "fixed", "mig"]["std"] == pytest.approx(np.std([0.01, -0.01] * 3, ddof=1))
     assert ("factor_vae", "best", "mig") not in of
 
 
@@ -297,7 +297,7 @@ def test_parts_by_latent_and_by_factor_become_rows(with_parts: tuple[pl.DataFram
     frame, folder = with_parts
     found = scores_by_variable(as_runs(frame, folder=folder))
     one = found.filter(method="beta_vae", setting="beta_vae beta=4")
-    assert one.select("metric", "part", "variable").rows() == [
+    assert one.select("metric", "quantity", "variable").rows() == [
         *(("dci", "completeness", name) for name in ("x", "y")),
         *(("dci", "disentanglement", name) for name in ("c0", "c1", "c2")),
     ]

@@ -114,7 +114,7 @@ def strengths(data: Any) -> alt.LayerChart:
 
 def pairs(data: Any) -> alt.LayerChart:
     """Two numbers against each other, a point for each run or setting."""
-    return _pairs(data, "linear")
+    return _pairs(data, log=False)
 
 
 def log_pairs(data: Any) -> alt.LayerChart:
@@ -122,17 +122,17 @@ def log_pairs(data: Any) -> alt.LayerChart:
     import altair as alt  # noqa: PLC0415
 
     equal = alt.Chart(data).mark_line(strokeDash=[4, 3], strokeWidth=1, style="faded")
-    ends = equal.encode(x=_number("x", "log"), y=_number("x", "log", "y"))
-    return _pairs(data, "log", ends)
+    ends = equal.encode(x=_number("x", log=True), y=_number("x", "y", log=True))
+    return _pairs(data, ends, log=True)
 
 
-def _pairs(data: Any, scale: str, *below: alt.Chart) -> alt.LayerChart:
+def _pairs(data: Any, *below: alt.Chart, log: bool) -> alt.LayerChart:
     import altair as alt  # noqa: PLC0415
 
     points = alt.Chart(data).mark_point(filled=True, size=42, opacity=0.75)
     drawn = points.encode(
-        x=_number("x", scale),
-        y=_number("y", scale),
+        x=_number("x", log=log),
+        y=_number("y", log=log),
         color=alt.Color("method:N", sort=None),
         shape=alt.Shape("method:N", sort=None),
         tooltip=_tips("setting", "seed", "x", "y"),
@@ -144,7 +144,7 @@ def paths(data: Any) -> alt.LayerChart:
     """Two means against each other, the strengths of a method joined in their order."""
     import altair as alt  # noqa: PLC0415
 
-    base = alt.Chart(data).encode(x=_number("x", "linear"), y=_number("y", "linear"))
+    base = alt.Chart(data).encode(x=_number("x"), y=_number("y"))
     dash = alt.StrokeDash("method:N", sort=None, legend=None, scale=alt.Scale(range=list(DASHES)))
     stroke = alt.Stroke("method:N", sort=None, legend=None)
     return _layers(
@@ -287,12 +287,12 @@ def _score(field: str) -> alt.X:
     return alt.X(f"{field}:Q", title=None, scale=alt.Scale(zero=False)).axis(tickCount=6)
 
 
-def _number(field: str, scale: str, channel: str = "") -> Any:
+def _number(field: str, channel: str = "", *, log: bool = False) -> Any:
     """An axis of numbers, which need not begin at 0."""
     import altair as alt  # noqa: PLC0415
 
     axis = alt.X if (channel or field) == "x" else alt.Y
-    given = alt.Scale(type="log", nice=False) if scale == "log" else alt.Scale(zero=False)
+    given = alt.Scale(type="log", nice=False) if log else alt.Scale(zero=False)
     return axis(f"{field}:Q", title=None, scale=given).axis(tickCount=6)
 
 

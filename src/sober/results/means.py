@@ -39,7 +39,7 @@ def best_and_mean_strength(data: pl.DataFrame | Runs, *, resamples: int = RESAMP
 
     `best` is the setting with the highest mean of the supervised scores; `mean` the one whose mean of all the paper's
     scores is nearest to the average of the method's settings; `average` is over all of its settings. A method with one
-    setting has `only`. `std` is over the runs.
+    setting has `fixed`. `std` is over the runs.
     """
     runs = as_runs(data)
     names, scores = measured(runs), runs.of_metrics(scores_of(best_and_mean_strength.__name__))
@@ -59,7 +59,7 @@ def _chosen(part: Runs, scores: Sequence[str]) -> Iterator[tuple[str, str, Runs]
     """The settings of a method that the paper shows, and the runs of each."""
     settings = [(setting, some) for (setting,), some in part.by("setting")]
     if len(settings) == 1:
-        yield ("only", *settings[0])
+        yield ("fixed", *settings[0])
         return
     supervised = [name for name in scores if part.numbers[name].supervised]
     best, middle = (np.array([_goodness(some, names) for _, some in settings]) for names in (supervised, scores))

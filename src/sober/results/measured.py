@@ -124,7 +124,7 @@ def scores_by_variable(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES,
                     name = part.removesuffix(ending)
                     rows += [(*whose, name, v, float(x)) for v, x in zip(variables, np.ravel(values), strict=True)]
     labels = {**dict.fromkeys(("world", "method", "setting"), str), "seed": int}
-    return frame({**labels, **dict.fromkeys(("metric", "settings", "part", "variable"), str), "value": float}, rows)
+    return frame({**labels, **dict.fromkeys(("metric", "settings", "quantity", "variable"), str), "value": float}, rows)
 
 
 def _latents(values: np.ndarray) -> list[str]:
