@@ -83,14 +83,14 @@ def means_correlation(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, 
     """
     runs = as_runs(data)
     criteria, metrics, rows = label_free(runs), runs.metrics(), []
+    names = [*criteria, *metrics]
     runs = runs.where(runs.about["strength"].is_not_null().to_numpy())
     for (world, method), part in runs.by("world", "method"):
         settings = part.labels("setting")
-        members = settings[:, None] == np.unique(settings)  # (N, S)
-        if members.shape[1] < LEAST:
+        if len(set(settings)) < LEAST:
             continue
         counts = resampled(len(settings), within=settings, resamples=resamples, seed=seed)
-        means = {name: _means(part.columns([name])[:, 0], members, counts) for name in (*criteria, *metrics)}
+        means = dict(zip(names, _means(part.columns(names), settings, counts), strict=True))
         for criterion, metric in itertools.product(criteria, metrics):
             x, y = means[criterion], means[metric]
             n = int((~(np.ma.getmaskarray(x[0]) | np.ma.getmaskarray(y[0]))).sum())
@@ -100,11 +100,14 @@ def means_correlation(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, 
     return frame({**labels, "n": int, **ESTIMATE}, rows)
 
 
-def _means(column: MaskedArray, members: np.ndarray, counts: np.ndarray) -> Float[MaskedArray, "R+1 S"]:
-    """Means over the seeds of each setting: of the runs as they are, and then of each resample."""
-    drawn = np.vstack([np.ones((1, len(column)), int), counts]) * ~np.ma.getmaskarray(column)
-    sizes = drawn @ members
-    return np.ma.array((drawn * column.filled(0.0)) @ members / np.maximum(sizes, 1), mask=sizes == 0)
+def _means(columns: MaskedArray, settings: np.ndarray, counts: np.ndarray) -> Float[MaskedArray, "K R+1 S"]:
+    """Means of columns over the seeds of each setting: of the runs as they are, and then of each resample."""
+    drawn = np.vstack([np.ones((1, len(columns))), counts])
+    present, values = (~np.ma.getmaskarray(columns)).astype(float), columns.filled(0.0)
+    parts = [settings == setting for setting in np.unique(settings)]
+    sums = np.stack([drawn[:, rows] @ values[rows] for rows in parts], axis=-1)  # (R+1, K, S)
+    sizes = np.stack([drawn[:, rows] @ present[rows] for rows in parts], axis=-1)
+    return np.ma.array(sums / np.maximum(sizes, 1), mask=sizes == 0).transpose(1, 0, 2)
 
 
 def label_free(runs: Runs) -> list[str]:
