@@ -287,6 +287,9 @@ def test_thresholds_are_averaged_over_models(with_parts: tuple[pl.DataFrame, Pat
     (row,) = found.iter_rows(named=True)
     assert (row["world"], row["matrix"], row["factor"], row["other"]) == ("blocks", "mi", "x", "y")
     expected = stats.mean_interval([0.0, 0.1, 0.2, 0.3, 0.4, 0.5])
+    assert make(as_runs(frame), ["merge_thresholds"])[1] == {
+        "merge_thresholds": "needs matrices of the unified scores, in the folder's matrices/"
+    }
     assert (row["n"], row["value"], row["low"], row["high"]) == (
         6,
         *(pytest.approx(each, abs=1e-6) for each in expected),

@@ -85,9 +85,13 @@ def _load(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str], tuple[str,
     return arrays, about["settings"], tuple(about["factors"])
 
 
-def has_parts(runs: Runs) -> bool:
-    """Whether the folder keeps parts of some of the runs."""
-    return runs.folder is not None and any(parts_path(runs.folder, run).exists() for run in runs.labels("run"))
+def has_parts(runs: Runs, *endings: str) -> bool:
+    """Whether the folder keeps parts whose names end so: what it keeps of the first run speaks for the others."""
+    folder = runs.folder
+    first = next((run for run in runs.labels("run") if folder and parts_path(folder, run).exists()), None)
+    if folder is None or first is None:
+        return False
+    return any(part.endswith(endings) for kept in kept_parts(folder, first) for part in kept.parts)
 
 
 def merge_thresholds(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:

@@ -14,7 +14,7 @@ from numpy.ma import MaskedArray
 from sober.errors import RequestError, counted, listed
 from sober.results.estimates import ESTIMATE, RESAMPLES, frame, ranked
 from sober.results.means import LEAST, best_and_mean_strength, label_free, means_by_setting, means_correlation
-from sober.results.measured import has_parts, merge_thresholds, scores_by_variable
+from sober.results.measured import BY_FACTOR, BY_LATENT, MERGE, has_parts, merge_thresholds, scores_by_variable
 from sober.results.runs import Runs, as_runs, places
 from sober.results.single import best_by_criterion, disputed
 from sober.results.stability import measured_twice, stability
@@ -278,7 +278,11 @@ PAIRS = Need("the pair scores that a study keeps of udr", lambda runs: bool(runs
 JUDGED = Need("a criterion, such as udr or pipe", lambda runs: bool(judging(runs)))
 LABEL_FREE = Need("a criterion, or a number without labels that has a good end", lambda runs: bool(label_free(runs)))
 TWICE = Need("metrics of two draws of as many pictures (sober score DIR --sample 10000 --seed 1)", measured_twice)
-PARTS = Need("what metrics found by latent and by factor, in the folder's matrices/", has_parts)
+PARTS = Need(
+    "what metrics found by latent and by factor, in the folder's matrices/",
+    lambda runs: has_parts(runs, BY_LATENT, BY_FACTOR),
+)
+MATRICES = Need("matrices of the unified scores, in the folder's matrices/", lambda runs: has_parts(runs, MERGE))
 STRENGTH = Need(
     "a method with one hyperparameter that varies", lambda runs: bool(runs.about["strength"].is_not_null().any())
 )
@@ -477,7 +481,7 @@ TABLES: dict[str, Table] = {
             "Thresholds at which two factors merge, mean over models",
             f"{SOBER_LOOK}, Figures 34 and 35",
             merge_thresholds,
-            (PARTS,),
+            (MATRICES,),
             drawn="",
         ),
         Table(
