@@ -119,7 +119,9 @@ def _mixed(sheets: Sequence[str]) -> str:
         "like pictures of the world, which is what PIPE measures."
     )
     described = "pictures of mixed codes, part {}"
-    images = "".join(f'<img src="{sheet}" alt="{described.format(i)}">' for i, sheet in enumerate(sheets, 1))
+    images = "".join(
+        f'<span><img src="{sheet}" alt="{described.format(i)}"></span>' for i, sheet in enumerate(sheets, 1)
+    )
     return (
         f'<h4>Pictures of freely mixed codes</h4><p class="shown-note">{note}</p>'
         f'<div class="shown-mixed">{images}</div>'

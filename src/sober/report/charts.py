@@ -164,16 +164,14 @@ def curves(data: Any) -> alt.LayerChart:
     import altair as alt  # noqa: PLC0415
 
     base = alt.Chart(data).encode(x=alt.X("step:Q", title="step").axis(tickCount=6, format="~s"))
-    hue = alt.Color("world:N", sort=None)
-    y = alt.Y("value:Q", title=None, scale=alt.Scale(zero=False))
+    hue = alt.Color("world:N", sort=None, legend=alt.Legend(symbolOpacity=1))
+    stroke = alt.Stroke("world:N", sort=None, legend=None)  # not `color`, so that bands alone make the legend
     dash = alt.StrokeDash("world:N", sort=None, legend=None, scale=alt.Scale(range=list(DASHES)))
+    y = alt.Y("value:Q", title=None, scale=alt.Scale(zero=False))
+    tips = _tips("world", "step", "value", "low", "high", "n")
     return _layers(
-        base.mark_area(opacity=0.18).encode(
-            y=alt.Y("low:Q"), y2="high", fill=alt.Fill("world:N", sort=None, legend=None)
-        ),
-        base.mark_line(strokeWidth=1.75).encode(
-            y=y, color=hue, strokeDash=dash, tooltip=_tips("world", "step", "value", "low", "high", "n")
-        ),
+        base.mark_area(opacity=0.18).encode(y=alt.Y("low:Q"), y2="high", color=hue),
+        base.mark_line(strokeWidth=1.75).encode(y=y, stroke=stroke, strokeDash=dash, tooltip=tips),
         height=300,
     )
 
