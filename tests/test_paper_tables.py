@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 import scipy
 
+from families import BLOCKS, small_runs
 from sober.files import save_arrays
 from sober.metrics.score import Scores
 from sober.report.figures import FIGURES, drawable
@@ -23,6 +24,7 @@ from sober.results.papers import transfer, variance_averages
 from sober.results.single import best_by_criterion, disputed
 from sober.results.stability import stability
 from sober.results.within import criteria_averages, criteria_within_methods, udr_by_partners
+from sober.workflows.train import train
 from test_tables import SEEDS, column, noise, results
 
 
@@ -322,6 +324,19 @@ def test_parts_under_other_settings_stand_beside_those_that_are_there(with_parts
     assert "large" not in by_settings["mi", '{"bins": 20.0}'].parts
     assert by_settings["dci", '{"trees": "lasso"}'].factors == ("x", "y")
     assert list(kept_parts(folder, "unknown")) == []
+
+
+def test_scoring_models_keeps_the_parts_of_every_one(tmp_path: Path) -> None:
+    results_of = train(small_runs(sweep={"beta": [1, 4]}, seeds=2), BLOCKS, tmp_path / "runs")
+    results_of.score(["mi"], sample=500)
+    made, lacking = results_of.tables(["merge_thresholds"])
+    assert not lacking
+    frame = made[0].frame
+    assert set(frame["n"]) == {4}
+    assert len(frame) == 6  # pairs of four blocks
+    run = results_of.runs[0]
+    (mi,) = kept_parts(tmp_path / "runs", run.identity)
+    assert mi.parts["matrix"].shape == (run.latents, 4)
 
 
 def test_a_file_that_is_not_of_parts_is_left_alone(tmp_path: Path) -> None:
