@@ -200,11 +200,11 @@ def test_every_section_is_there_and_says_where_its_numbers_come_from(full: Path)
     assert full.name == "report.html"
     sections = re.findall(r'<section id="(\w+)">', html)
     assert sections == [
-        *("findings", "leaderboard", "scores", "agreement", "variance", "transfer", "samples"),
+        *("findings", "leaderboard", "scores", "agreement", "points", "variance", "transfer", "samples"),
         *("measured", "flags", "cite", "reproduce"),
     ]
     drawn = re.findall(r'data-figure="(\w+)"', html)
-    assert len(drawn) == len(set(drawn)) == 10
+    assert len(drawn) == len(set(drawn)) == 17
     text = texts(html)
     for wanted in (
         *("A look, again", "few &lt;seeds&gt;", "sober study run look --out x", "All settings have steps=20000."),
@@ -446,7 +446,7 @@ def column(tab: Any, name: str) -> list[str]:
 def test_every_chart_is_drawn_in_the_colours_of_the_page(chromium: Any, full: Path, scheme: str) -> None:  # noqa: F811
     with opened(chromium, full, color_scheme=scheme) as tab:
         drawn(tab)
-        assert tab.locator("figure").count() == tab.locator("figure .chart svg").count() == 10
+        assert tab.locator("figure").count() == tab.locator("figure .chart svg").count() == 17
         marks = tab.locator("figure .chart svg").evaluate_all(
             "all => all.map((svg) => svg.querySelectorAll('path').length)"
         )

@@ -197,7 +197,7 @@ def test_pictures_of_ones_own_need_no_factors(tmp_path: Path) -> None:
     kept, about = showcase(model(), codes, own), about_shown(model().run, codes)
     save_showcase(shown_path(tmp_path, about["run"]), kept, about)
     html = showcase_part(tmp_path, [about["run"]]).html
-    assert html.count("<img") == 12
+    assert html.count("<img") == 14  # twelve of pictures and reconstructions, two of mixed codes
     assert html.count('class="shown-strip"') == 5
     assert "<svg" not in html
 

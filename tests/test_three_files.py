@@ -439,11 +439,12 @@ ALLOWED: dict[str, dict[str, str]] = {
     "interop/torch.py": {"linear": OPERATION, "conv": OPERATION},
     "report/cards.py": {"pictures": ARRAY, "kl": ARRAY},
     "report/explorer.py": {"kl": ARRAY},
-    "report/figures.py": {"part": FIELD, "dense": RANKS},
+    "report/figures.py": {"part": FIELD, "dense": RANKS, "pictures": ARRAY},
     "report/report.py": {"pictures": ARRAY, "kl": ARRAY},
     "report/showcase.py": {"pictures": ARRAY, "kl": ARRAY},
     "results/rows.py": {"pictures": ARRAY},
     "results/runs.py": {"pictures": ARRAY},
+    "results/stability.py": {"pictures": ARRAY},
     "results/stats.py": {"dense": RANKS},
     "types.py": {"conv": DEFAULT},
     "workflows/fit.py": {

@@ -17,7 +17,9 @@ from sober.cli.options import Folder, Out
 from sober.cli.printed import board_table
 from sober.errors import RequestError, counted, listed
 from sober.report.findings import findings
+from sober.results.checklist import Item, Verdict
 from sober.results.runs import as_runs
+from sober.workflows.makeable import makeable
 from sober.workflows.plan import TOGETHER, Plan, hours, plan
 from sober.workflows.run import Engine, run
 from sober.workflows.status import Status, status
@@ -61,6 +63,24 @@ def plan_(study: StudyName, /, *, scale: str | None = None, together: int = TOGE
         console.print(f"[yellow]scale: {planned.study.scale}[/]")
     for label, why in planned.missing.items():
         console.print(f"[yellow]{label} is not here: {why}[/]", soft_wrap=True)
+    if verdicts := makeable(planned):
+        console.print("", makeable_table(verdicts))
+
+
+def makeable_table(verdicts: list[tuple[Item, Verdict]]) -> Group:
+    """Which of the paper's tables and figures can be made; those that cannot, or only in part, by the reason."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for item, verdict in verdicts:
+        kind: str = "nothing to run" if item.state == "nothing" else verdict.can
+        reasons.setdefault((kind, "" if item.state == "nothing" else verdict.why), []).append(item.name)
+    order = ("wholly", "in part", "not", "nothing to run")
+    table = Table(box=None, show_header=False)
+    for style in ("cyan", "", "dim"):
+        table.add_column(style=style, overflow="fold")
+    for (kind, why), names in sorted(reasons.items(), key=lambda entry: order.index(entry[0][0])):
+        table.add_row(kind, ", ".join(names), why)
+    title = f"of the paper's {len(verdicts)} tables, figures and algorithms this makes"
+    return Group(Text(title, style="bold"), table)
 
 
 def run_(

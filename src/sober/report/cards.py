@@ -31,6 +31,7 @@ CELL, NAME, HEAD, MARGIN = 26, 104, 20, 22
 CURVE, LEAF = 72, 20  # heights: of a curve, and of a factor in a dendrogram
 BASE = CURVE + 12  # where the dendrogram begins
 PLOT = (96, 60)
+MIXED = 2  # sheets that pictures of mixed codes stand on
 LETTERS = 15  # of a factor's name; all of it is in the tooltip
 NUMBERED = 16  # latents up to which a cell has room for its number
 
@@ -72,7 +73,9 @@ def _card(arrays: Mapping[str, np.ndarray], about: Mapping[str, Any], scores: st
     height, width = arrays["pictures"].shape[1:3]
     drawings = _drawings(arrays, about)
     pairs = np.stack([arrays["pictures"], arrays["reconstructions"]], axis=1)  # (12, 2, H, W, C)
-    sheets = _addresses([*pairs, *arrays["traversals"]], max(BYTES - len(drawings), BYTES // 4))
+    mixed = np.array_split(arrays["mixed"], MIXED) if "mixed" in arrays else []  # earlier versions kept none
+    sheets = _addresses([*pairs, *mixed, *arrays["traversals"]], max(BYTES - len(drawings), BYTES // 4))
+    in_pairs, others = sheets[: len(pairs)], sheets[len(pairs) :]
     title, identity = f"{about['setting']}, seed {about['seed']}", escape(about["run"])
     return "\n".join(
         [
@@ -81,9 +84,10 @@ def _card(arrays: Mapping[str, np.ndarray], about: Mapping[str, Any], scores: st
             f'<p class="shown-note">{escape(about["world"])} · run {identity}</p>',
             f"<p>{escape(scores)}</p>" if scores else "",
             "<h4>Pictures, and beside each its reconstruction</h4>",
-            f'<div class="shown-pictures">{_pairs(sheets[: len(pairs)])}</div>',
+            f'<div class="shown-pictures">{_pairs(in_pairs)}</div>',
+            _mixed(others[: len(mixed)]),
             "<h4>What each latent does</h4>",
-            _strips(sheets[len(pairs) :], arrays["kl"]),
+            _strips(others[len(mixed) :], arrays["kl"]),
             f"{drawings}</article>",
         ]
     )
@@ -104,6 +108,24 @@ def _drawings(arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> str
 def _pairs(sheets: Sequence[str]) -> str:
     described = "picture {} and its reconstruction"
     return "".join(f'<span><img src="{sheet}" alt="{described.format(i)}"></span>' for i, sheet in enumerate(sheets, 1))
+
+
+def _mixed(sheets: Sequence[str]) -> str:
+    """Pictures of codes that no picture has; nothing where none were kept."""
+    if not sheets:
+        return ""
+    note = (
+        "Each latent is drawn by itself, from the range that it has. Where latents can be mixed freely, these look "
+        "like pictures of the world, which is what PIPE measures."
+    )
+    described = "pictures of mixed codes, part {}"
+    images = "".join(
+        f'<span><img src="{sheet}" alt="{described.format(i)}"></span>' for i, sheet in enumerate(sheets, 1)
+    )
+    return (
+        f'<h4>Pictures of freely mixed codes</h4><p class="shown-note">{note}</p>'
+        f'<div class="shown-mixed">{images}</div>'
+    )
 
 
 def _strips(sheets: Sequence[str], kl: Float[np.ndarray, " D"]) -> str:

@@ -112,6 +112,70 @@ def strengths(data: Any) -> alt.LayerChart:
     )
 
 
+def pairs(data: Any) -> alt.LayerChart:
+    """Two numbers against each other, a point for each run or setting."""
+    return _pairs(data, log=False)
+
+
+def log_pairs(data: Any) -> alt.LayerChart:
+    """The same with logarithmic axes, and a line where both are equal."""
+    import altair as alt  # noqa: PLC0415
+
+    equal = alt.Chart(data).mark_line(strokeDash=[4, 3], strokeWidth=1, style="faded")
+    ends = equal.encode(x=_number("x", log=True), y=_number("x", "y", log=True))
+    return _pairs(data, ends, log=True)
+
+
+def _pairs(data: Any, *below: alt.Chart, log: bool) -> alt.LayerChart:
+    import altair as alt  # noqa: PLC0415
+
+    points = alt.Chart(data).mark_point(filled=True, size=42, opacity=0.75)
+    drawn = points.encode(
+        x=_number("x", log=log),
+        y=_number("y", log=log),
+        color=alt.Color("method:N", sort=None),
+        shape=alt.Shape("method:N", sort=None),
+        tooltip=_tips("setting", "seed", "x", "y"),
+    )
+    return _layers(*below, drawn, height=340)
+
+
+def paths(data: Any) -> alt.LayerChart:
+    """Two means against each other, the strengths of a method joined in their order."""
+    import altair as alt  # noqa: PLC0415
+
+    base = alt.Chart(data).encode(x=_number("x"), y=_number("y"))
+    dash = alt.StrokeDash("method:N", sort=None, legend=None, scale=alt.Scale(range=list(DASHES)))
+    stroke = alt.Stroke("method:N", sort=None, legend=None)
+    return _layers(
+        base.mark_line(strokeWidth=1.25).encode(stroke=stroke, strokeDash=dash, order="strength:Q"),
+        base.mark_point(filled=True, opacity=1).encode(
+            color=alt.Color("method:N", sort=None),
+            shape=alt.Shape("method:N", sort=None),
+            size=alt.Size("strength:Q", legend=None, scale=alt.Scale(type="sqrt", range=[40, 220])),
+            tooltip=_tips("setting", "strength", "x", "y"),
+        ),
+        height=340,
+    )
+
+
+def curves(data: Any) -> alt.LayerChart:
+    """A term along the steps of training: means and bands, a line for each world."""
+    import altair as alt  # noqa: PLC0415
+
+    base = alt.Chart(data).encode(x=alt.X("step:Q", title="step").axis(tickCount=6, format="~s"))
+    hue = alt.Color("world:N", sort=None, legend=alt.Legend(symbolOpacity=1))
+    stroke = alt.Stroke("world:N", sort=None, legend=None)  # not `color`, so that bands alone make the legend
+    dash = alt.StrokeDash("world:N", sort=None, legend=None, scale=alt.Scale(range=list(DASHES)))
+    y = alt.Y("value:Q", title=None, scale=alt.Scale(zero=False))
+    tips = _tips("world", "step", "value", "low", "high", "n")
+    return _layers(
+        base.mark_area(opacity=0.18).encode(y=alt.Y("low:Q"), y2="high", color=hue),
+        base.mark_line(strokeWidth=1.75).encode(y=y, stroke=stroke, strokeDash=dash, tooltip=tips),
+        height=300,
+    )
+
+
 def heat(data: Any) -> alt.LayerChart:
     """Rank correlations: hue for the sign, strength for the size, and the number; in brackets where it may be 0."""
     import altair as alt  # noqa: PLC0415
@@ -221,9 +285,18 @@ def _score(field: str) -> alt.X:
     return alt.X(f"{field}:Q", title=None, scale=alt.Scale(zero=False)).axis(tickCount=6)
 
 
+def _number(field: str, channel: str = "", *, log: bool = False) -> Any:
+    """An axis of numbers, which need not begin at 0."""
+    import altair as alt  # noqa: PLC0415
+
+    axis = alt.X if (channel or field) == "x" else alt.Y
+    given = alt.Scale(type="log", nice=False) if log else alt.Scale(zero=False)
+    return axis(f"{field}:Q", title=None, scale=given).axis(tickCount=6)
+
+
 def _tips(*fields: str) -> list[alt.Tooltip]:
     """What a pointer is told: texts and counts as they are, numbers to four digits."""
     import altair as alt  # noqa: PLC0415
 
-    plain = {"n", "seed", "setting", "method", "metric", "by", "row", "column"}
+    plain = {"n", "seed", "setting", "method", "metric", "by", "row", "column", "world"}
     return [alt.Tooltip(f"{name}:N") if name in plain else alt.Tooltip(f"{name}:Q", format=".4~g") for name in fields]

@@ -7,7 +7,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
@@ -15,7 +15,11 @@ import scipy
 from sober.errors import RequestError, brief
 from sober.report import charts
 from sober.report.charts import Chart, Row
+from sober.report.figure import Figure, Key
+from sober.report.pairs import pair_figures
 from sober.results import Made, Runs
+from sober.results.curves import training_curves
+from sober.results.papers import held
 from sober.results.stats import quartiles
 
 if TYPE_CHECKING:
@@ -25,29 +29,13 @@ DENSITY = 10  # runs below which an outline of their density would be drawn from
 DOTS = 600  # runs above which a panel no longer shows each of them
 SETTINGS = 60  # that a panel has room for
 
-Key = tuple[str, ...]
-
-
-class Figure(NamedTuple):
-    """A figure: how to read it, what it was made of, and for each choice of `by` the rows of a panel."""
-
-    name: str
-    title: str
-    says: str
-    caption: str
-    chart: Chart
-    by: Key
-    panels: Mapping[Key, list[Row]]
-
-    @property
-    def choices(self) -> list[list[str]]:
-        """What there is to choose from, for each of `by`."""
-        return [list(dict.fromkeys(values)) for values in zip(*self.panels, strict=True)]
-
-    @property
-    def columns(self) -> int:
-        """How many columns of numbers its widest panel has; 0 where it has none."""
-        return max(len({row["column"] for row in rows if "column" in row}) for rows in self.panels.values())
+# Every figure that a report may have, by its name.
+FIGURES = (
+    *("distributions", "settings", "strengths", "means", "strength_pairs", "strength_trends"),
+    *("metric_agreement", "criteria_against_metrics", "criteria_within_methods", "worlds_agreement"),
+    *("unified_agreement", "stability", "metric_pairs", "criteria_pairs", "unified_pairs", "worlds_pairs"),
+    *("objective_variance", "means_against_samples", "samples_pairs", "merge_thresholds", "training_curves"),
+)
 
 
 def drawable(runs: Runs, made: Sequence[Made]) -> list[Figure]:
@@ -59,6 +47,11 @@ def drawable(runs: Runs, made: Sequence[Made]) -> list[Figure]:
         found.append(_variance(tables["objective_variance"], runs))
     if "means_against_samples" in tables:
         found.append(_means_against_samples(tables["means_against_samples"]))
+    if "means_by_setting" in tables:
+        found.append(_means(tables["means_by_setting"], runs))
+    if "merge_thresholds" in tables:
+        found.append(_thresholds(tables["merge_thresholds"]))
+    found += [*pair_figures(runs, tables), _curves(runs)]
     return [figure for figure in found if figure.panels]
 
 
@@ -170,13 +163,13 @@ def _along(board: pl.DataFrame, places: pl.DataFrame) -> list[Row]:
 # Correlations and shares.
 
 # By table: rows and columns of its heat map, whether it is symmetric, what its panels differ in, how to read it.
-HEAT: dict[str, tuple[str, str, bool, str, str]] = {
-    "metric_agreement": ("metric", "other", True, "world", "It is 1 where two metrics rank all runs alike."),
+HEAT: dict[str, tuple[str, str, bool, Key, str]] = {
+    "metric_agreement": ("metric", "other", True, ("world",), "It is 1 where two metrics rank all runs alike."),
     "criteria_against_metrics": (
         "criterion",
         "metric",
         False,
-        "world",
+        ("world",),
         "What a number that needs no labels says about one that does. Where lower is better, as for elbo, which is a "
         "loss here, agreement is negative.",
     ),
@@ -184,42 +177,63 @@ HEAT: dict[str, tuple[str, str, bool, str, str]] = {
         "world",
         "other",
         True,
-        "metric",
+        ("metric",),
         "It is 1 where a metric ranks settings alike in two worlds.",
     ),
     "strength_trends": (
         "metric",
         "method",
         False,
-        "world",
+        ("world",),
         "It is positive where a number rises with the hyperparameter.",
     ),
-    "unified_agreement": ("score", "other", True, "world", "Only scores that share a matrix or a rule are compared."),
+    "unified_agreement": (
+        "score",
+        "other",
+        True,
+        ("world",),
+        "Only scores that share a matrix or a rule are compared.",
+    ),
+    "criteria_within_methods": (
+        "criterion",
+        "metric",
+        False,
+        ("world", "method"),
+        "Over the runs of one method, where only strengths and seeds differ.",
+    ),
+    "stability": (
+        "metric",
+        "other",
+        False,
+        ("world", "pictures"),
+        "Rows are metrics on one draw of so many pictures, columns the same on another draw. On the diagonal a metric "
+        "meets itself.",
+    ),
 }
 SIGNS = "Blue is positive, orange negative, and a number in brackets has a 95% interval that holds 0. "
 
 
-def _correlations(made: Made, row: str, column: str, symmetric: bool, by: str, says: str, runs: Runs) -> Figure:
+def _correlations(made: Made, row: str, column: str, symmetric: bool, by: Key, says: str, runs: Runs) -> Figure:
     names = {"world": runs.different("world"), "method": runs.different("method")}
     rows, columns = (names.get(each, runs.ordered(made.frame[each].unique())) for each in (row, column))
     if symmetric:
         rows = columns = names.get(row, runs.ordered({*made.frame[row], *made.frame[column]}))
-    panels = {}
-    for key, frame in _groups(made.frame, (by,)).items():
+    panels: dict[Key, list[Row]] = {}
+    for key, frame in _groups(made.frame, by).items():
         cells = [_cell(each, row, column) for each in frame.iter_rows(named=True)]
         cells += [{**cell, "row": cell["column"], "column": cell["row"]} for cell in cells if symmetric]
         place = {pair: at for at, pair in enumerate(itertools.product(rows, columns))}
         cells = [{**cell, "at": columns.index(cell["column"])} for cell in cells]
-        panels[key] = sorted(cells, key=lambda cell: place[cell["row"], cell["column"]])
-    first = names.get(by, runs.ordered(name for (name,) in panels))
+        panels[tuple(map(str, key))] = sorted(cells, key=lambda cell: place[cell["row"], cell["column"]])
+    order = names.get(by[0], runs.ordered(dict.fromkeys(key[0] for key in panels)))
     return Figure(
         made.table.name,
         made.table.title,
         SIGNS + says,
         made.caption,
         charts.heat,
-        (by,),
-        {(name,): panels[name,] for name in first if (name,) in panels},
+        by,
+        {key: panels[key] for key in sorted(panels, key=lambda key: order.index(key[0]))},
     )
 
 
@@ -264,6 +278,65 @@ def _means_against_samples(made: Made) -> Figure:
             key: list(frame.head(SETTINGS).drop("world", "metric").iter_rows(named=True))
             for key, frame in groups.items()
         },
+    )
+
+
+def _means(made: Made, runs: Runs) -> Figure:
+    """Chen et al. 2018, Figure 2: means along the strengths, with 90% intervals."""
+    board = made.frame.rename({"low": "low_95", "high": "high_95"}).rename({"low_90": "low", "high_90": "high"})
+    places = _places(runs)
+    by = ("world", "metric")
+    panels = {key: _along(frame.drop("method", "strength"), places) for key, frame in _groups(board, by).items()}
+    order = {name: at for at, name in enumerate(runs.ordered({key[1] for key in panels}))}
+    return Figure(
+        "means",
+        "Means against the strength of regularisation",
+        "Each method along its own sweep: means over seeds, and their 90% intervals, Student's t.",
+        f"{made.table.title} ({made.table.paper}). {held(runs)}",
+        charts.strengths,
+        by,
+        {key: panels[key] for key in sorted(panels, key=lambda key: order[key[1]]) if panels[key]},
+    )
+
+
+def _thresholds(made: Made) -> Figure:
+    """Locatello et al. 2020, Figures 34 and 35: where factors merge, both ways round."""
+    panels: dict[Key, list[Row]] = {}
+    for key, frame in _groups(made.frame, ("world", "matrix")).items():
+        largest = float(frame["value"].max() or 0.0) or 1.0  # type: ignore[arg-type]
+        names = list(dict.fromkeys([*frame["factor"], *frame["other"]]))
+        cells = {}
+        for row in frame.iter_rows(named=True):
+            known = {name: row[name] for name in ("value", "low", "high", "n")}
+            cell = {**known, "size": row["value"] / largest, "text": f"{row['value']:.2f}"}
+            for one, other in ((row["factor"], row["other"]), (row["other"], row["factor"])):
+                cells[one, other] = {"row": one, "column": other, "at": names.index(other), **cell}
+        panels[key] = [cells[pair] for pair in itertools.product(names, repeat=2) if pair in cells]
+    return Figure(
+        "merge_thresholds",
+        made.table.title,
+        "Edges between factors and latents are deleted up to a threshold. A high number, in a dark cell, says that two "
+        "factors are joined by strong edges, and so are entangled. Means over models.",
+        made.caption,
+        charts.heat,
+        ("world", "matrix"),
+        panels,
+    )
+
+
+def _curves(runs: Runs) -> Figure:
+    """Terms of training step by step: Estermann & Wattenhofer 2023, Figure 6, is the term `capacity` of its method."""
+    groups = _groups(training_curves(runs), ("method", "term"))
+    order = sorted(groups, key=lambda key: (key[0], key[1] != "loss", key[1]))  # what was minimised first
+    caption = "All strengths and seeds of a method in a world together; runs that diverged are left out."
+    return Figure(
+        "training_curves",
+        "How training went",
+        "Lines are means over the runs of a method in a world, bands one standard deviation either way.",
+        caption,
+        charts.curves,
+        ("method", "term"),
+        {key: list(groups[key].drop("method", "term").iter_rows(named=True)) for key in order},
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from sober.report.charts import PAGE, template
 from sober.report.explorer import HEAD, embedded, file
-from sober.report.figures import Figure
+from sober.report.figure import Figure
 
 COLUMN, NAMES = 46, 150  # least pixels of a column with a number, and of the names of rows
 

@@ -14,7 +14,8 @@ from sober.models.model import Model, load
 from sober.report import page, sources
 from sober.report.cards import showcase_part
 from sober.report.explorer import HtmlPart, Start, explorer_part, write
-from sober.report.figures import Figure, drawable, save
+from sober.report.figure import Figure
+from sober.report.figures import drawable, save
 from sober.report.findings import findings
 from sober.report.leaderboard import every_run, flags, leaderboard, short
 from sober.report.page import Section
@@ -29,8 +30,13 @@ if TYPE_CHECKING:
 
 SHOWN = 6  # models that a page shows
 EXPLORED, LARGEST = 3, 8_000_000  # models with sliders, and bytes of one at most
-OF_SCORES = ("distributions", "settings", "strengths", "strength_trends")
-OF_AGREEMENT = ("metric_agreement", "criteria_against_metrics", "worlds_agreement", "unified_agreement")
+OF_SCORES = ("distributions", "settings", "strengths", "means", "strength_trends")
+OF_AGREEMENT = (
+    *("metric_agreement", "criteria_against_metrics", "criteria_within_methods", "worlds_agreement"),
+    *("unified_agreement", "stability"),
+)
+OF_POINTS = ("metric_pairs", "criteria_pairs", "strength_pairs", "worlds_pairs", "unified_pairs")
+OF_SAMPLES = ("means_against_samples", "samples_pairs")
 CASES = {"same": "the same", "different": "another"}
 
 
@@ -43,7 +49,7 @@ def report(folder: Path | str, out: Path | None = None, figures: Path | None = N
     path, frame = opened.path, opened.store.table()
     if frame.is_empty():
         raise RequestError(f"{folder} has no scores yet: run the command that made it, or sober score {folder}")
-    runs = as_runs(frame, pairs_of(path))
+    runs = as_runs(frame, pairs_of(path), path)
     made, lacking = make(runs)
     drawings = drawable(runs, made)
     chosen = shown_runs(path, runs)
@@ -88,9 +94,12 @@ def _sections(
         Section("leaderboard", "Leaderboard", board + every_run(runs, frame)),
         Section("scores", "Scores", "".join(html.get(name, "") for name in OF_SCORES)),
         Section("agreement", "Do they agree?", "".join(html.get(name, "") for name in OF_AGREEMENT)),
+        Section("points", "Point by point", "".join(html.get(name, "") for name in OF_POINTS)),
         Section("variance", "Method, setting or seed?", html.get("objective_variance", "")),
         Section("transfer", "Does a choice transfer?", transferred),
-        Section("samples", "Means and samples", html.get("means_against_samples", "")),
+        Section("samples", "Means and samples", "".join(html.get(name, "") for name in OF_SAMPLES)),
+        Section("entangled", "Which factors stay entangled?", html.get("merge_thresholds", "")),
+        Section("training", "Training", html.get("training_curves", "")),
         Section("models", "Models", models.html if models else ""),
         Section("explore", "Move the latents yourself", explorer.html if explorer else ""),
         Section("measured", "What was measured", sources.measured(runs)),

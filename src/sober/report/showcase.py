@@ -41,6 +41,7 @@ def showcase(
     """What is shown of a model, from its codes of the pictures in `index`, all of them without it.
 
     pictures, reconstructions   (12, H, W, C), bytes, drawn from these by `seed`, and their `codes` (12, D)
+    mixed                       (12, H, W, C): pictures of codes whose latents are drawn one by one, each from its range
     traversals                  (D, 11, H, W, C): a picture near the middle of the codes, one latent from -2 to 2
     kl                          (D,), what each latent carries, in nats
     mi.matrix, gbt.…, svm.…     (D, K), and the other parts of the unified scores: curve of groups, merge thresholds
@@ -64,6 +65,7 @@ def showcase(
         "pictures": _bytes(world.render(index[rows])),
         "reconstructions": _bytes(model.decode(shown)),
         "codes": shown,
+        "mixed": _bytes(model.decode(_mixed(codes.mean, seed))),
         "traversals": np.stack([_bytes(model.decode(each)) for each in _traversals(start)]),
         "kl": latent_kl(codes.mean, codes.logvar),
         **_matrices(codes, seed),
@@ -113,6 +115,13 @@ def load_showcase(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 def shown_path(folder: Path, identity: str) -> Path:
     """Where a folder keeps what is shown of a run."""
     return folder / "shown" / f"{identity}.safetensors"
+
+
+def _mixed(mean: Float[np.ndarray, "N D"], seed: int) -> Float[np.ndarray, "12 D"]:
+    """Codes of no picture: each latent uniform over the range that it has, by itself, as PIPE draws them."""
+    low, high = mean.min(axis=0), mean.max(axis=0)
+    drawn = np.random.default_rng([seed, 1]).uniform(low, high, (PICTURES, mean.shape[1]))
+    return drawn.astype(mean.dtype)
 
 
 def _traversals(start: Float[np.ndarray, " D"]) -> Float[np.ndarray, "D 11 D"]:

@@ -4,6 +4,7 @@ request.json         what was asked: the runs, and what to measure of their mode
 models/              one file for each finished model
 checkpoints/         cohorts in training
 codes/               codes of models, while they are needed, or kept
+matrices/            what metrics found by latent and by factor
 judged/              what criteria said, and what it was made of
 shown/               what the report shows of chosen models
 scores.parquet       the table: every number about every model; parts/ and columns.json are its own

@@ -88,14 +88,18 @@ class Pairs(NamedTuple):
     world: str
     runs: tuple[str, ...]
     scores: Float[np.ndarray, "P 3"]
+    criterion: str = ""
+    settings: str = "{}"  # as the rows of the table have them
 
 
 def pairs_of(folder: Path) -> tuple[Pairs, ...]:
-    """The pair scores that a folder keeps: for each world those among the most models."""
-    best: dict[str, Pairs] = {}
+    """The pair scores that a folder keeps: for each world and each way to find them those among the most models."""
+    best: dict[tuple[str, ...], Pairs] = {}
     for judged in map(load_judged, sorted((folder / "judged").glob("*.safetensors"))):
         if "pairs" in judged.judgement.parts:
-            pairs = Pairs(judged.question.world, judged.question.runs, judged.judgement.parts["pairs"])
-            if pairs.world not in best or len(best[pairs.world].runs) < len(pairs.runs):
-                best[pairs.world] = pairs
+            question, scores = judged.question, judged.judgement.parts["pairs"]
+            said = settings_text(question.settings)
+            key = (question.world, question.criterion, said)
+            if key not in best or len(best[key].runs) < len(question.runs):
+                best[key] = Pairs(question.world, question.runs, scores, question.criterion, said)
     return tuple(best.values())

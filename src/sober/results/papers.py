@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -12,9 +12,13 @@ from jaxtyping import Float
 from numpy.ma import MaskedArray
 
 from sober.errors import RequestError, counted, listed
+from sober.results.estimates import ESTIMATE, RESAMPLES, frame, ranked
+from sober.results.means import LEAST, best_and_mean_strength, label_free, means_by_setting, means_correlation
+from sober.results.measured import BY_FACTOR, BY_LATENT, MERGE, has_parts, merge_thresholds, scores_by_variable
 from sober.results.runs import Runs, as_runs, places
+from sober.results.single import best_by_criterion, disputed
+from sober.results.stability import measured_twice, stability
 from sober.results.stats import (
-    Interval,
     Unified,
     adjusted_share,
     beats_random,
@@ -23,21 +27,15 @@ from sober.results.stats import (
     paired,
     probability_best,
     quartiles,
-    rank_correlations,
     resampled,
     tournament,
     unified_pairs,
     variance_explained,
 )
-from sober.results.stats import udr_by_partners as by_partners
+from sober.results.within import criteria_averages, criteria_within_methods, judging, scored, udr_by_partners
 
 if TYPE_CHECKING:
     import polars as pl
-
-RESAMPLES = 500
-PARTNERS = (5, 10, 15, 20, 25, 30, 35, 40, 45)  # as in Duan et al., Table 1
-DRAWS = 100  # of partners
-ESTIMATE = {"value": float, "low": float, "high": float}
 
 
 def metric_agreement(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
@@ -74,18 +72,10 @@ def _correlations(
     at = tuple(np.array([[left.index(pair[0]), right.index(pair[1])] for pair in pairs], int).reshape(-1, 2).T)
     rows = []
     for (world,), part in runs.by("world"):
-        n, found = _ranked(part.columns(left), part.columns(right), resamples, seed)
+        n, found = ranked(part.columns(left), part.columns(right), resamples, seed)
         for pair, common, *estimate in zip(pairs, n[at], *(each[at].tolist() for each in found), strict=True):
             rows.append((world, *pair, int(common), *estimate))
-    return _frame({"world": str, **dict.fromkeys(labels, str), "n": int, **ESTIMATE}, rows)
-
-
-def _ranked(x: MaskedArray, y: MaskedArray, resamples: int, seed: int) -> tuple[np.ndarray, Interval]:
-    """Rank correlations of columns with intervals, and how many rows each is of."""
-    counts = resampled(len(x), resamples=resamples, seed=seed)
-    present = [(~np.ma.getmaskarray(each)).astype(int) for each in (x, y)]
-    found = interval(rank_correlations(x, y), rank_correlations(x, y, counts=counts))
-    return present[0].T @ present[1], found
+    return frame({"world": str, **dict.fromkeys(labels, str), "n": int, **ESTIMATE}, rows)
 
 
 def worlds_agreement(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
@@ -96,10 +86,10 @@ def worlds_agreement(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, s
     medians = quartiles(grid.reshape(-1, grid.shape[-1]))[1].reshape(grid.shape[:-1])  # (W, K, S)
     rows = []
     for at, name in enumerate(names):
-        n, found = _ranked(medians[:, at].T, medians[:, at].T, resamples, seed)
+        n, found = ranked(medians[:, at].T, medians[:, at].T, resamples, seed)
         for a, b in itertools.combinations(range(len(worlds)), 2):
             rows.append((name, worlds[a], worlds[b], int(n[a, b]), *(each[a, b].tolist() for each in found)))
-    return _frame({"metric": str, "world": str, "other": str, "n": int, **ESTIMATE}, rows)
+    return frame({"metric": str, "world": str, "other": str, "n": int, **ESTIMATE}, rows)
 
 
 def objective_variance(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
@@ -114,9 +104,7 @@ def objective_variance(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES,
             if here.any():
                 estimate = _explained(column.compressed(), part.labels(by)[here], counts[:, here])
                 rows.append((world, name, by, *estimate))
-    return _frame(
-        {"world": str, "metric": str, "by": str, "groups": int, "n": int, **ESTIMATE, "adjusted": float}, rows
-    )
+    return frame({"world": str, "metric": str, "by": str, "groups": int, "n": int, **ESTIMATE, "adjusted": float}, rows)
 
 
 def _explained(values: np.ndarray, groups: np.ndarray, counts: np.ndarray) -> tuple[Any, ...]:
@@ -127,10 +115,34 @@ def _explained(values: np.ndarray, groups: np.ndarray, counts: np.ndarray) -> tu
     return number, len(values), *estimate, adjusted_share(share, len(values), number)
 
 
+def variance_averages(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
+    """Locatello et al., section 5.3: the shares of `objective_variance`, mean over worlds and the paper's scores."""
+    runs, rows = as_runs(data), []
+    names = scored(runs, variance_averages.__name__)
+    for by in ("method", "setting"):
+        values, draws = [], []
+        for _, part in runs.by("world"):
+            counts = resampled(len(part.about), resamples=resamples, seed=seed)
+            groups = part.labels(by)
+            for column in part.columns(names).T:
+                here = ~np.ma.getmaskarray(column)
+                share = variance_explained(column.compressed(), groups[here]) if here.any() else None
+                if share is not None:
+                    values.append(share)
+                    draws.append(variance_explained(column.compressed(), groups[here], counts=counts[:, here]))
+        if values:
+            mean = interval(np.mean(values), np.ma.mean(np.ma.stack(draws), axis=0), centred=True)
+            rows.append((by, len(values), *mean))
+    return frame({"by": str, "n": int, **ESTIMATE}, rows)
+
+
 def transfer(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
-    """How often the best setting of one seed does as well as one drawn at random, where metric or world changes."""
+    """How often the best setting of one seed does as well as one drawn at random, where metric or world changes.
+
+    Over the paper's seven scores, as far as they are there; where fewer than two are, over all metrics.
+    """
     runs = as_runs(data).sound()
-    names = [name for name in runs.metrics() if runs.numbers[name].sign]
+    names = scored(runs, transfer.__name__)
     signs = np.array([float(runs.numbers[name].sign) for name in names])
     grid = runs.grid(names, _common_settings(runs)) * signs[:, None, None]
     played, blind = tournament(grid), tournament(grid, blind=True)
@@ -142,7 +154,7 @@ def transfer(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int
         (kinds[metric], kinds[world], *(each[metric, world].tolist() for each in numbers))
         for metric, world in itertools.product((0, 1), repeat=2)
     ]
-    return _frame({"metric": str, "world": str, **ESTIMATE, "chance": float}, rows)
+    return frame({"metric": str, "world": str, **ESTIMATE, "chance": float}, rows)
 
 
 def _common_settings(runs: Runs) -> list[str]:
@@ -172,7 +184,7 @@ def means_against_samples(data: pl.DataFrame | Runs, *, resamples: int = RESAMPL
                     (world, method, setting, strength, name, pair.n, pair.first, pair.second, pair.higher, *estimate)
                 )
     labels = {"world": str, "method": str, "setting": str, "strength": float, "metric": str}
-    return _frame({**labels, "n": int, "means": float, "samples": float, "higher": float, **ESTIMATE}, rows)
+    return frame({**labels, "n": int, "means": float, "samples": float, "higher": float, **ESTIMATE}, rows)
 
 
 def strength_trends(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
@@ -181,33 +193,10 @@ def strength_trends(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, se
     names, rows = [*runs.metrics(), *runs.criteria()], []
     runs = runs.where(runs.about["strength"].is_not_null().to_numpy())
     for (world, method), part in runs.by("world", "method"):
-        n, found = _ranked(np.ma.array(part.labels("strength")[:, None]), part.columns(names), resamples, seed)
+        n, found = ranked(np.ma.array(part.labels("strength")[:, None]), part.columns(names), resamples, seed)
         for name, common, *estimate in zip(names, n[0], *(each[0].tolist() for each in found), strict=True):
             rows.append((world, method, name, int(common), *estimate))
-    return _frame({"world": str, "method": str, "metric": str, "n": int, **ESTIMATE}, rows)
-
-
-def udr_by_partners(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
-    """Duan et al., Table 1: rank correlation of UDR with each metric when models have so many partners.
-
-    `value` is the mean over draws of partners, and the interval holds 95% of the draws.
-    """
-    runs, rows = as_runs(data).sound(), []
-    for pairs in runs.pairs:
-        at = places(runs.labels("run").tolist())
-        known = [model for model, run in enumerate(pairs.runs) if run in at]
-        new = places(known)
-        inside = [(new[int(i)], int(j), float(score)) for i, j, score in pairs.scores if int(i) in new]
-        fewest = int(np.bincount([i for i, _, _ in inside]).min())
-        numbers = [*(p for p in PARTNERS if p < fewest), fewest]
-        for name in runs.metrics():
-            column = runs.columns([name])[[at[pairs.runs[model]] for model in known], 0]
-            if np.ma.is_masked(column) or np.ptp(column) == 0:
-                continue
-            for found in by_partners(inside, np.asarray(column), numbers, draws=min(resamples, DRAWS), seed=seed):
-                ends = (found.mean - 1.96 * found.std, found.mean + 1.96 * found.std)
-                rows.append((pairs.world, name, found.partners, len(known), found.mean, *ends))
-    return _frame({"world": str, "metric": str, "partners": int, "n": int, **ESTIMATE}, rows)
+    return frame({"world": str, "method": str, "metric": str, "n": int, **ESTIMATE}, rows)
 
 
 def leaderboard(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
@@ -236,7 +225,7 @@ def leaderboard(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: 
         sign = 1 if better == "lower" else -1
         rows += sorted(part, key=lambda row: (row[7] is None, sign * (row[7] or 0.0)))  # by the median
     labels = {"world": str, "metric": str, "setting": str, "n": int, "flagged": int, "diverged": int}
-    return _frame({**labels, "lower": float, **ESTIMATE, "upper": float, "best": float}, rows)
+    return frame({**labels, "lower": float, **ESTIMATE, "upper": float, "best": float}, rows)
 
 
 def _tally(runs: Runs, names: Sequence[str]) -> dict[tuple[str, str], tuple[list[int], int]]:
@@ -260,12 +249,6 @@ def _chances(scores: Float[MaskedArray, "S R"], better: Literal["higher", "lower
         for s, chance in zip(here, probability_best([sign * scores[s].compressed() for s in here]), strict=True):
             found[s] = float(chance)
     return found
-
-
-def _frame(schema: Mapping[str, type], rows: Sequence[tuple[Any, ...]]) -> pl.DataFrame:
-    import polars as pl  # noqa: PLC0415
-
-    return pl.DataFrame(rows, schema=dict(schema), orient="row")
 
 
 # The registry.
@@ -292,9 +275,29 @@ SAMPLES = Need(
     "a number of means and of samples, such as gaussian_total_correlation_sampled", lambda runs: bool(runs.sampled())
 )
 PAIRS = Need("the pair scores that a study keeps of udr", lambda runs: bool(runs.pairs))
+JUDGED = Need("a criterion, such as udr or pipe", lambda runs: bool(judging(runs)))
+LABEL_FREE = Need("a criterion, or a number without labels that has a good end", lambda runs: bool(label_free(runs)))
+TWICE = Need("metrics of two draws of as many pictures (sober score DIR --sample 10000 --seed 1)", measured_twice)
+PARTS = Need(
+    "what metrics found by latent and by factor, in the folder's matrices/",
+    lambda runs: has_parts(runs, BY_LATENT, BY_FACTOR),
+)
+MATRICES = Need("matrices of the unified scores, in the folder's matrices/", lambda runs: has_parts(runs, MERGE))
 STRENGTH = Need(
     "a method with one hyperparameter that varies", lambda runs: bool(runs.about["strength"].is_not_null().any())
 )
+
+
+STRENGTHS = Need("a method with at least three strengths", lambda runs: _strengths(runs) >= LEAST)
+
+
+def _strengths(runs: Runs) -> int:
+    """The most strengths that a method has."""
+    return max((len(set(part.labels("strength"))) for _, part in runs.by("method") if _swept(part)), default=0)
+
+
+def _swept(part: Runs) -> bool:
+    return bool(part.about["strength"].is_not_null().all())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -306,7 +309,7 @@ class Table:
     paper: str
     function: Callable[..., pl.DataFrame]
     needs: tuple[Need, ...]
-    drawn: str = "runs"
+    drawn: str = "runs"  # again, for the intervals; without it they are of Student's t over the runs
 
     def lacking(self, runs: Runs) -> str | None:
         """Why it cannot be made of these runs, or None."""
@@ -317,16 +320,25 @@ class Table:
 
     def caption(self, runs: Runs, resamples: int = RESAMPLES) -> str:
         """What a reader must know to read it alone."""
-        lost = int(runs.labels("diverged").sum())
-        left_out = f"{lost:,} diverged and {'is' if lost == 1 else 'are'} left out" if lost else "none diverged"
-        scale = " | ".join(each or "full study" for each in runs.scales)
-        return (
-            f"{self.title} ({self.paper}). {counted(len(runs.about), 'run')}, {left_out}. Scale: {scale}. "
-            f"Intervals: 95%, {self.drawn} drawn again {resamples:,} times."
-        )
+        return f"{self.title} ({self.paper}). {held(runs)} {self._intervals(resamples)}"
+
+    def _intervals(self, resamples: int) -> str:
+        if not self.drawn:
+            return "Intervals, where there are any: 95%, Student's t over runs."
+        return f"Intervals: 95%, {self.drawn} drawn again {resamples:,} times."
+
+
+def held(runs: Runs) -> str:
+    """How many runs there are, how many diverged, and at what scale."""
+    lost = int(runs.labels("diverged").sum())
+    left_out = f"{lost:,} diverged and {'is' if lost == 1 else 'are'} left out" if lost else "none diverged"
+    scale = " | ".join(each or "full study" for each in runs.scales)
+    return f"{counted(len(runs.about), 'run')}, {left_out}. Scale: {scale}."
 
 
 SOBER_LOOK = "Locatello et al. 2020"
+UDR = "Duan et al. 2020"
+DAVA = "Estermann & Wattenhofer 2023"
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
@@ -357,6 +369,13 @@ TABLES: dict[str, Table] = {
             "Share of the variance explained by the method, and by the setting",
             f"{SOBER_LOOK}, Table 5",
             objective_variance,
+            (METHODS, SEEDS, ONE_METRIC),
+        ),
+        Table(
+            "variance_averages",
+            "Share of the variance explained by the method, and by the setting, mean over worlds and metrics",
+            f"{SOBER_LOOK}, section 5.3",
+            variance_averages,
             (METHODS, SEEDS, ONE_METRIC),
         ),
         Table(
@@ -391,10 +410,87 @@ TABLES: dict[str, Table] = {
         Table(
             "udr_by_partners",
             "Rank correlation of UDR with metrics, by the number of partners",
-            "Duan et al. 2020, Table 1",
+            f"{UDR}, Table 1 and Figure 9",
             udr_by_partners,
             (PAIRS, ONE_METRIC),
             drawn="partners",
+        ),
+        Table(
+            "criteria_within_methods",
+            "Rank correlation of criteria with metrics, over the runs of one method in one world",
+            f"{UDR}, Figure 7",
+            criteria_within_methods,
+            (JUDGED, ONE_METRIC),
+        ),
+        Table(
+            "criteria_averages",
+            "Criteria against metrics within methods: mean over methods, worlds and metrics",
+            f"{UDR}, Table 6",
+            criteria_averages,
+            (JUDGED, ONE_METRIC),
+        ),
+        Table(
+            "best_by_criterion",
+            "The run of each method that a criterion puts first",
+            f"{UDR}, Figure 4",
+            best_by_criterion,
+            (JUDGED,),
+            drawn="",
+        ),
+        Table(
+            "means_by_setting",
+            "Means over the seeds of each setting",
+            "Chen et al. 2018, Figure 2; Eastwood & Williams 2018, Table 1",
+            means_by_setting,
+            (),
+            drawn="",
+        ),
+        Table(
+            "best_and_mean_strength",
+            "Each method at its best strength, at a middling one, and over all",
+            f"{DAVA}, Tables 1 to 3 and 9 to 16",
+            best_and_mean_strength,
+            (ONE_METRIC, SEEDS),
+            drawn="",
+        ),
+        Table(
+            "means_correlation",
+            "Pearson's correlation over strengths, of the means of criteria and metrics",
+            "Chen et al. 2018, Figure 4",
+            means_correlation,
+            (LABEL_FREE, ONE_METRIC, STRENGTHS),
+            drawn="runs of each setting",
+        ),
+        Table(
+            "disputed",
+            "Runs that one metric ranks high and another low",
+            "Chen et al. 2018, Figures S12 to S14",
+            disputed,
+            (TWO_METRICS,),
+            drawn="",
+        ),
+        Table(
+            "stability",
+            "Rank correlation of metrics with themselves, on other pictures",
+            f"{SOBER_LOOK}, Figures 21 and 22",
+            stability,
+            (ONE_METRIC, TWICE),
+        ),
+        Table(
+            "merge_thresholds",
+            "Thresholds at which two factors merge, mean over models",
+            f"{SOBER_LOOK}, Figures 34 and 35",
+            merge_thresholds,
+            (MATRICES,),
+            drawn="",
+        ),
+        Table(
+            "scores_by_variable",
+            "Scores by latent and by factor",
+            "Eastwood & Williams 2018, Tables 3 and 4",
+            scores_by_variable,
+            (PARTS,),
+            drawn="",
         ),
         Table("leaderboard", "Settings, the best first", f"{SOBER_LOOK}, Figures 5 to 7", leaderboard, ()),
     )

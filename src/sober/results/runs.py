@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 LAST = 10**6  # the place of what no registry knows
+USUAL_PRESET = "study"  # of metrics, where there are several
 VARIANT = ("metric", "preset", "settings")  # what tells one number about runs from another
 
 
@@ -60,6 +62,8 @@ class Runs:
     scales: tuple[str, ...]
     shared: Mapping[str, Mapping[str, Any]]  # values that all settings have, under "", or all of a method
     pairs: tuple[Pairs, ...] = ()  # of UDR, by world
+    draws: pl.DataFrame | None = None  # run, name, pictures, draw, value: metrics on other draws of pictures, too
+    folder: Path | None = None  # whose results these are, for what it keeps beside the table
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -128,6 +132,14 @@ class Runs:
         metrics = [name for name in self.ordered(self.metrics()) if self.numbers[name].sign]
         return [*self.leading_criteria(), *metrics[:4]]
 
+    def of_metrics(self, metrics: Sequence[str]) -> list[str]:
+        """The numbers of these metrics that are there, one of each: of several that under the study's preset."""
+        chosen: dict[str, str] = {}
+        for name, number in self.numbers.items():
+            if number.metric in metrics and (number.metric not in chosen or number.preset == USUAL_PRESET):
+                chosen[number.metric] = name
+        return [chosen[metric] for metric in metrics if metric in chosen]
+
     def where(self, rows: Bool[np.ndarray, " N"]) -> Runs:
         """Some of the runs."""
         about = self.about.filter(rows)
@@ -158,7 +170,7 @@ class Runs:
         return found.transpose(0, 3, 1, 2)
 
 
-def as_runs(data: pl.DataFrame | Runs, pairs: Sequence[Pairs] = ()) -> Runs:
+def as_runs(data: pl.DataFrame | Runs, pairs: Sequence[Pairs] = (), folder: Path | None = None) -> Runs:
     """Results as one row for each run, in the order of worlds, methods, strengths and seeds."""
     if isinstance(data, Runs):
         return data
@@ -170,7 +182,9 @@ def as_runs(data: pl.DataFrame | Runs, pairs: Sequence[Pairs] = ()) -> Runs:
             f"the results have no {'column ' + listed(lacking) if lacking else 'rows'}: nothing to tabulate"
         )
     names, numbers = _named(data)
-    data = preferred(data).join(names, on=VARIANT, how="left", maintain_order="left")
+    data = data.join(names, on=VARIANT, how="left", maintain_order="left")
+    draws = data.filter(kind="metric").select("run", "name", "pictures", "draw", "value")
+    data = preferred(data)
     data = data.with_columns(finite=pl.col("value").is_finite().fill_null(True))
     short, shared = _short(data)
     about = _about(data.join(short, on="run", how="left", maintain_order="left"))
@@ -193,6 +207,8 @@ def as_runs(data: pl.DataFrame | Runs, pairs: Sequence[Pairs] = ()) -> Runs:
         scales=tuple(data["scale"].fill_null("").unique().sort()),
         shared=shared,
         pairs=tuple(pairs),
+        draws=draws,
+        folder=folder,
     )
 
 

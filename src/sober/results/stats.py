@@ -56,6 +56,22 @@ def rank_correlations(
     return found[0] if counts is None else found
 
 
+def pearson(x: Float[np.ndarray, "R S"], y: Float[np.ndarray, "R S"]) -> MaskedArray:
+    """Pearson's correlation of each row of x with the same row of y, over the columns that have both: (R,).
+
+    Masked where one of the two is constant, or has fewer than three numbers.
+    """
+    x, y = _finite("x", x), _finite("y", y)
+    here = (~(np.ma.getmaskarray(x) | np.ma.getmaskarray(y))).astype(float)
+    n = np.maximum(here.sum(axis=1, keepdims=True), 1)
+    a, b = (here * (part.filled(0.0) - (here * part.filled(0.0)).sum(axis=1, keepdims=True) / n) for part in (x, y))
+    squares = np.stack([(a**2).sum(axis=1), (b**2).sum(axis=1)])
+    size = np.stack([(here * part.filled(0.0) ** 2).sum(axis=1) for part in (x, y)])
+    undefined = (squares <= 1e-12 * size).any(axis=0) | (here.sum(axis=1) < 3)
+    spread = np.where(undefined, 1.0, np.sqrt(squares[0] * squares[1]))
+    return np.ma.array(np.clip((a * b).sum(axis=1) / spread, -1.0, 1.0), mask=undefined)
+
+
 def _by_presence(x: MaskedArray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Columns that have the same rows, with those rows. There are few such groups, mostly one."""
     patterns, which = np.unique(np.ma.getmaskarray(x), axis=1, return_inverse=True)
@@ -199,6 +215,18 @@ def median_intervals(
         draws = (ordered[:, lower] + ordered[:, upper]) / 2
         found[:, rows] = interval(np.median(ordered, axis=1), draws.T, level=level)
     return Interval(*found)
+
+
+def mean_interval(values: Sequence[float], *, level: float = 0.95) -> Interval:
+    """The mean with its interval by Student's t: mean ± t · s / √n. A single value has none."""
+    if not 0 < level < 1:
+        raise RequestError(f"an interval holds a share of the draws between 0 and 1, not level={level}")
+    numbers = _column("values", np.asarray(values))[:, 0]
+    mean, n = float(numbers.mean()), len(numbers)
+    if n < 2:
+        return Interval(mean, None, None)
+    half = float(scipy.stats.t.ppf((1 + level) / 2, n - 1) * numbers.std(ddof=1) / np.sqrt(n))
+    return Interval(mean, mean - half, mean + half)
 
 
 def quartiles(values: Float[np.ndarray, "G n"]) -> MaskedArray:
@@ -383,7 +411,15 @@ def udr_by_partners(
     In each draw P of a model's partners are drawn without replacement, and its UDR is the median of their pair scores
     (model, partner, score). Mean and standard deviation over draws; with all partners there is only one.
     """
-    by_model: list[list[float]] = [[] for _ in supervised]
+    drawn = scores_by_partners(pairs, len(supervised), partners, draws=draws, seed=seed)
+    return [_over_draws(p, scores, supervised) for p, scores in zip(partners, drawn, strict=True)]
+
+
+def scores_by_partners(
+    pairs: Iterable[tuple[int, int, float]], models: int, partners: Sequence[int], *, draws: int = 100, seed: int = 0
+) -> Float[np.ndarray, "P R M"]:
+    """UDR of each model in each draw of so many partners: the median of their pair scores (model, partner, score)."""
+    by_model: list[list[float]] = [[] for _ in range(models)]
     for model, _, score in pairs:
         by_model[model].append(score)
     fewest = min(map(len, by_model), default=0)
@@ -393,11 +429,11 @@ def udr_by_partners(
         )
     rng = np.random.default_rng(seed)
     shuffled = [np.array([rng.permutation(each)[: max(partners)] for each in by_model]) for _ in range(draws)]  # (M, P)
-    return [_over_draws(p, [np.median(each[:, :p], axis=1) for each in shuffled], supervised) for p in partners]
+    return np.array([[np.median(each[:, :p], axis=1) for each in shuffled] for p in partners])
 
 
-def _over_draws(partners: int, scores: Sequence[np.ndarray], supervised: np.ndarray) -> ByPartners:
-    found = rank_correlations(np.array(scores).T, _column("supervised", supervised))[:, 0].compressed()
+def _over_draws(partners: int, scores: Float[np.ndarray, "R M"], supervised: np.ndarray) -> ByPartners:
+    found = rank_correlations(np.asarray(scores).T, _column("supervised", supervised))[:, 0].compressed()
     if not len(found):
         raise RequestError(f"with {partners} partners all models have the same score: there is nothing to rank")
     return ByPartners(partners, float(found.mean()), float(found.std()), len(found))

@@ -35,6 +35,7 @@ from sober.models.family import Family
 from sober.models.model import load
 from sober.results.folder import Folder
 from sober.results.judged import Judged, Question, load_judged
+from sober.results.measured import keep_parts
 from sober.results.request import Asked, Cohort, Measure
 from sober.results.rows import KEY, Key, key_of
 from sober.shared import Shared
@@ -185,6 +186,7 @@ class Evaluation:
             if not all_finite(codes.mean):
                 return unmeasured_rows(run, wanted[run], asked, codes)
             scores = score(codes, metrics=wanted[run], preset=asked.preset, seed=asked.seed, repeats=asked.repeats)
+            keep_parts(self.folder.path, run.identity, scores)
             return metric_rows(run, scores, asked, len(codes.mean))
         return []
 

@@ -16,7 +16,7 @@ from sober.results.folder import Folder
 from sober.results.judged import pairs_of
 from sober.results.papers import Made, make
 from sober.results.request import JUDGED_BY, Asked, Measure, Request
-from sober.results.runs import as_runs
+from sober.results.runs import Runs, as_runs
 from sober.training.progress import Watcher
 from sober.types import Codes, Run, Setting
 from sober.workflows.evaluate import Evaluation
@@ -154,7 +154,11 @@ class Results:
 
     def tables(self, names: Sequence[str] | None = None, *, resamples: int = 500) -> tuple[list[Made], dict[str, str]]:
         """The papers' tables that the results allow, or those asked for; and for the others why not."""
-        return make(as_runs(self.table(), pairs_of(self.folder)), names, resamples=resamples)
+        return make(self.numbers(), names, resamples=resamples)
+
+    def numbers(self) -> Runs:
+        """The table with a row for each run, and what the folder keeps beside it: what tables are made of."""
+        return as_runs(self.table(), pairs_of(self.folder), self.folder)
 
     def summary(self) -> str:
         """What is in it, in a few words."""

@@ -1,0 +1,36 @@
+"""What tables share: a frame of rows with an estimate and its interval, and rank correlations that come with one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.ma import MaskedArray
+
+from sober.results.stats import Interval, interval, rank_correlations, resampled
+
+if TYPE_CHECKING:
+    import polars as pl
+
+RESAMPLES = 500
+ESTIMATE = {"value": float, "low": float, "high": float}
+
+
+def frame(schema: Mapping[str, type], rows: Sequence[tuple[Any, ...]]) -> pl.DataFrame:
+    """Rows as a table with these columns, also where there are none."""
+    import polars as pl  # noqa: PLC0415
+
+    return pl.DataFrame(rows, schema=dict(schema), orient="row")
+
+
+def ranked(x: MaskedArray, y: MaskedArray, resamples: int, seed: int) -> tuple[np.ndarray, Interval]:
+    """Rank correlations of columns with intervals, and how many rows each is of."""
+    counts = resampled(len(x), resamples=resamples, seed=seed)
+    return common(x, y), interval(rank_correlations(x, y), rank_correlations(x, y, counts=counts))
+
+
+def common(x: MaskedArray, y: MaskedArray) -> np.ndarray:
+    """How many rows have both, for each column of x and each of y: (A, B)."""
+    has_x, has_y = ((~np.ma.getmaskarray(columns)).astype(int) for columns in (x, y))
+    return has_x.T @ has_y

@@ -1,0 +1,55 @@
+"""Which of a paper's tables and figures a plan can make, and why not the others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sober.metrics.score import resolved
+from sober.results.checklist import Item, Offer, Verdict, papers, verdict
+from sober.results.compare import base_name
+from sober.workflows.plan import Plan
+
+
+def makeable(planned: Plan) -> list[tuple[Item, Verdict]]:
+    """For each table and figure of the study's paper whether this plan can make it; nothing without a paper."""
+    paper = papers().get(planned.study.name)
+    offer = offered(planned)
+    return [(item, verdict(item, offer)) for item in paper.items] if paper else []
+
+
+def offered(planned: Plan) -> Offer:
+    """What a plan will have trained and measured."""
+    runs = planned.runs.values()
+    hyper: dict[str, list[Mapping[str, Any]]] = {}
+    for run in runs:
+        hyper.setdefault(run.method, []).append(run.hyper)
+    scores = [
+        name
+        for metric, wanted, _ in resolved(planned.study.metrics, True)
+        for name in metric.scores
+        if wanted is None or name in wanted
+    ]
+    trainings = [(product.training.batch, product.training.steps) for product in planned.study.products]
+    varied = {name for settings in hyper.values() for name in _varied(settings)}
+    varied |= {
+        name
+        for name, values in zip(("batch", "steps"), zip(*trainings, strict=True), strict=True)
+        if len({*values}) > 1
+    }
+    specs = planned.request.worlds.values()
+    return Offer(
+        worlds={base_name(label): planned.missing.get(label, "") for label in planned.request.worlds},
+        methods={method: len({repr(sorted(each.items())) for each in settings}) for method, settings in hyper.items()},
+        scores=tuple(scores),
+        criteria=Counter(name for name, _ in planned.study.asked),
+        seeds=len({run.seed for run in runs}),
+        varied=frozenset(varied),
+        views=frozenset(view.split()[0] for spec in specs for view in spec.split(" | ")[1:]),
+    )
+
+
+def _varied(settings: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Hyperparameters of a method that take several values."""
+    return {name for name in settings[0] if len({each.get(name) for each in settings}) > 1}
