@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import gzip
-import io
 import itertools
 import os
 import pickle
-import struct
-import tarfile
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import scipy.io
 from PIL import Image
 
 from sober.errors import RequestError
-from sober.types import Factor
 from sober.worlds.published import celeba, faces3d
 from sober.worlds.published.cars3d import Cars3D
 from sober.worlds.published.celeba import ATTRIBUTES, CelebA
@@ -32,6 +25,24 @@ from sober.worlds.published.mpi3d import MPI3DToy
 from sober.worlds.published.published import Published
 from sober.worlds.published.shapes3d import Shapes3D
 from sober.worlds.published.small_norb import TESTING, TRAINING, SmallNORB
+from standins import (
+    SIGNS,
+    chairs,
+    encoded,
+    fewer,
+    matrix,
+    mesh,
+    npy,
+    photographs,
+    toys,
+    write_cars,
+    write_celeba,
+    write_faces,
+    write_shapes,
+    write_tar,
+    write_toys,
+    write_zip,
+)
 
 RNG = np.random.default_rng(0)
 
@@ -60,8 +71,7 @@ def shrink(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         sources = tuple(dataclasses.replace(source, size=None, checksum=None) for source in kind.sources)
         monkeypatch.setattr(kind, "sources", sources)
         if sizes:
-            pairs = zip(kind.factors, sizes, strict=True)
-            monkeypatch.setattr(kind, "factors", tuple(Factor(factor.name, size) for factor, size in pairs))
+            monkeypatch.setattr(kind, "factors", fewer(kind.factors, sizes))
 
     return shrunk
 
@@ -83,47 +93,7 @@ def refused_when_cut_short(kind: type[Published], path: Path, padding: int = 0) 
         refusal(kind, path)
 
 
-def encoded(pixels: np.ndarray, kind: str = "PNG") -> bytes:
-    file = io.BytesIO()
-    Image.fromarray(pixels).save(file, kind, **({"quality": 100, "subsampling": 0} if kind == "JPEG" else {}))
-    return file.getvalue()
-
-
-def npy(array: np.ndarray, **options: Any) -> bytes:
-    file = io.BytesIO()
-    np.lib.format.write_array(file, array, **options)
-    return file.getvalue()
-
-
-def write_zip(path: Path, members: dict[str, bytes]) -> Path:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    return path
-
-
-def write_tar(path: Path, members: dict[str, bytes], mode: str, link: str | None = None) -> Path:
-    with tarfile.open(path, mode) as archive:  # type: ignore[call-overload]
-        for name, content in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
-        if link:
-            info = tarfile.TarInfo(link)
-            info.type, info.linkname = tarfile.SYMTYPE, "/etc/hostname"
-            archive.addfile(info)
-    return path
-
-
 # shapes3d
-
-
-def write_shapes(path: Path, images: np.ndarray, labels: np.ndarray, chunks: Any = (5, 8, 8, 1)) -> Path:
-    h5py = pytest.importorskip("h5py")
-    with h5py.File(path, "w") as file:
-        file.create_dataset("images", data=images, chunks=chunks, compression="gzip")
-        file.create_dataset("labels", data=labels)
-    return path
 
 
 SHAPES = RNG.integers(0, 256, (24, 64, 64, 3), np.uint8)
@@ -211,17 +181,6 @@ def test_other_mpi3d_files_are_refused(tmp_path: Path, shrink: Callable) -> None
 # cars3d
 
 
-def mesh(number: int, im: Any = None) -> bytes:
-    """A car of the published format: blocks of one colour, so that resizing keeps them, by azimuth and elevation."""
-    if im is None:
-        im = np.zeros((128, 128, 3, 3, 2), np.uint8)
-        for azimuth, elevation in itertools.product(range(3), range(2)):
-            im[..., azimuth, elevation] = (50 * number, 60 * azimuth, 100 * elevation)
-    file = io.BytesIO()
-    scipy.io.savemat(file, {"im": im, "mask": np.zeros((128, 128, 3, 2), np.uint8)}, do_compression=True)
-    return file.getvalue()
-
-
 # Not in sorted order, as in an archive.
 CARS = {f"data/cars/car_{number:03d}_mesh.mat": mesh(number) for number in (2, 0, 3, 1)}
 
@@ -281,41 +240,11 @@ def test_other_cars3d_archives_are_refused(tmp_path: Path, shrink: Callable) -> 
 # small_norb
 
 
-def matrix(array: np.ndarray) -> bytes:
-    """An array in the format of the data set: what it holds, its axes, its sizes (at least three), its content."""
-    magic = {1: 0x1E3D4C55, 4: 0x1E3D4C54}[array.dtype.itemsize]
-    sizes = [*array.shape, *[1] * (3 - array.ndim)]
-    return struct.pack(f"<{2 + len(sizes)}i", magic, array.ndim, *sizes) + array.tobytes()
-
-
-def toys() -> dict[str, bytes]:
-    """Two categories of four toys from two elevations and three azimuths in one light: training has the even toys."""
-    files = {}
-    for part, which in ((TRAINING, (0, 2)), (TESTING, (1, 3))):
-        rows = RNG.permutation([(c, t, e, a, 0) for c in range(2) for t in which for e in range(2) for a in range(3)])
-        images = np.zeros((24, 2, 96, 96), np.uint8)
-        images[:, 0] = (rows @ [100, 20, 10, 3, 0])[:, None, None]
-        info = rows[:, 1:] * [1, 1, 2, 1]  # azimuths count in steps of ten degrees
-        files[f"smallnorb-{part}-dat.mat"] = matrix(images)
-        files[f"smallnorb-{part}-cat.mat"] = matrix(rows[:, 0].astype("<i4"))
-        files[f"smallnorb-{part}-info.mat"] = matrix(info.astype("<i4"))
-    return files
-
-
 @pytest.fixture
 def few_toys(shrink: Callable, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     shrink(SmallNORB, 2, 2, 3, 1)
     monkeypatch.setattr(SmallNORB, "toys", 4)
-    return toys()
-
-
-def write_toys(folder: Path, files: dict[str, bytes], packed: bool = True) -> Path:
-    folder.mkdir(exist_ok=True)
-    for name, content in files.items():
-        (folder / (f"{name}.gz" if packed else name)).write_bytes(
-            gzip.compress(content, 1, mtime=0) if packed else content
-        )
-    return folder
+    return toys(2, 2, 3, 1, count=4)
 
 
 @pytest.mark.parametrize("packed", [True, False])
@@ -383,12 +312,6 @@ def test_other_small_norb_files_are_refused(tmp_path: Path, few_toys: dict[str, 
 FACES = RNG.integers(0, 256, (2, 3, 2, 2, 64, 64), np.uint8)
 
 
-def write_faces(path: Path, faces: Any, old: bool) -> Path:
-    torch = pytest.importorskip("torch")
-    torch.save(torch.from_numpy(faces), path, _use_new_zipfile_serialization=not old)
-    return path
-
-
 @pytest.mark.parametrize("form", ["old", "new", "npz"])
 def test_faces3d_are_the_array_of_the_file(tmp_path: Path, shrink: Callable, form: str) -> None:
     shrink(Faces3D, 2, 3, 2, 2)
@@ -400,6 +323,17 @@ def test_faces3d_are_the_array_of_the_file(tmp_path: Path, shrink: Callable, for
     opened = Faces3D(str(path))
     np.testing.assert_array_equal(opened.pictures, FACES.reshape(24, 64, 64, 1))
     assert opened.labels(np.array([23])).tolist() == [[1, 2, 1, 1]]
+
+
+@pytest.mark.parametrize("old", [True, False])
+def test_faces3d_are_what_pytorch_reads_and_writes(tmp_path: Path, shrink: Callable, old: bool) -> None:
+    torch = pytest.importorskip("torch")
+    shrink(Faces3D, 2, 3, 2, 2)
+    path = write_faces(tmp_path / "ours.pth", FACES, old)
+    np.testing.assert_array_equal(torch.load(path, weights_only=True).numpy(), FACES)
+    theirs = tmp_path / "theirs.pth"
+    torch.save(torch.from_numpy(FACES), theirs, _use_new_zipfile_serialization=not old)
+    np.testing.assert_array_equal(Faces3D(str(theirs)).pictures, FACES.reshape(24, 64, 64, 1))
 
 
 @pytest.mark.parametrize("old", [True, False])
@@ -427,19 +361,6 @@ def test_a_malicious_pickle_of_faces3d_is_not_followed(tmp_path: Path, shrink: C
 
 
 # chairs3d
-
-
-def chairs(**changes: bytes) -> dict[str, bytes]:
-    """Two chairs from three sides and two heights: each picture grey in its middle, with a white border."""
-    members = {}
-    for chair, (view, (elevation, azimuth)) in itertools.product(
-        range(2), enumerate(itertools.product((20, 30), (11, 23, 348)))
-    ):
-        pixels = np.full((600, 600, 3), 255, np.uint8)
-        pixels[100:500, 100:500] = 100 * chair + view
-        name = f"rendered_chairs/{chair:032x}/renders/image_{view:03d}_p{elevation:03d}_t{azimuth:03d}_r096.png"
-        members[name] = encoded(pixels)
-    return members | changes
 
 
 @pytest.mark.parametrize("unpacked", [False, True])
@@ -494,31 +415,9 @@ def test_other_chairs3d_archives_are_refused(tmp_path: Path, shrink: Callable) -
 
 @pytest.fixture
 def few_faces(shrink: Callable, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
-    """Three photographs, each of one colour within the middle 148 pixels and black around."""
     shrink(CelebA)
     monkeypatch.setattr(CelebA, "size", 3)
-    members = {}
-    for number in range(1, 4):
-        pixels = np.zeros((218, 178, 3), np.uint8)
-        pixels[35:183, 15:163] = (80 * number, 120, 250 - 80 * number)
-        members[f"img_align_celeba/{number:06d}.jpg"] = encoded(pixels, "JPEG")
-    return members
-
-
-SIGNS = np.where(RNG.random((3, 40)) < 0.5, -1, 1)
-
-
-def write_celeba(folder: Path, members: dict[str, bytes], signs: np.ndarray = SIGNS, packed: bool = True) -> Path:
-    folder.mkdir(exist_ok=True)
-    rows = [f"{number:06d}.jpg  " + " ".join(f"{sign:2d}" for sign in row) for number, row in enumerate(signs, 1)]
-    (folder / "list_attr_celeba.txt").write_text(f"{len(signs)}\n{' '.join(ATTRIBUTES)} \n" + "\n".join(rows) + "\n")
-    if packed:
-        write_zip(folder / "img_align_celeba.zip", {"img_align_celeba/": b"", **members})
-    else:
-        (folder / "img_align_celeba").mkdir()
-        for name, content in members.items():
-            (folder / name).write_bytes(content)
-    return folder
+    return photographs()
 
 
 @pytest.mark.parametrize("packed", [True, False])
@@ -579,21 +478,6 @@ def test_the_face_is_in_the_middle_of_the_published_picture() -> None:
 
 
 # comp_cars
-
-
-CAR_FILES = {
-    "78/3/2014/a.jpg": (90, 60, (200, 0, 0)),
-    "78/3/2014/b.jpg": (60, 90, (0, 200, 0)),
-    "78/12/unknown/c.jpg": (64, 64, (0, 0, 200)),
-    "9/1/2009/d.jpg": (300, 200, (90, 90, 90)),
-}
-
-
-def write_cars(folder: Path) -> Path:
-    for name, (width, height, colour) in CAR_FILES.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(encoded(np.full((height, width, 3), colour, np.uint8), "JPEG"))
-    return folder
 
 
 @pytest.mark.parametrize("above", [False, True])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 import operator
 from typing import Any
 
@@ -50,6 +51,23 @@ def _check(true: Any, count: int, base: World, condition: str) -> Bool[np.ndarra
     return array
 
 
+def _check_class(base: World, condition: str, count: int, named: ast.AST, against: ast.AST) -> None:
+    """An error where a factor is compared with a class that it does not have, which would be true of no picture."""
+    factors = {factor.name: factor for factor in base.factors}
+    match named, against:
+        case ast.Name(id=name), ast.Constant(value=value) if name in factors:
+            factor = factors[name]
+        case _:
+            return
+    if factor.values and isinstance(factor.values[0], str):
+        if value not in factor.values:
+            known = listed(map(str, factor.values))
+            raise RequestError(f"factor {name} has classes {known}, got {value!r} in the condition {condition!r}")
+    # Names of classes may be in files that are not here: whether there are any is known once there are labels.
+    elif isinstance(value, str) and (count or factor.kind != "categorical"):
+        raise RequestError(f"factor {name} is a number, got {value!r} in the condition {condition!r}")
+
+
 def _evaluated(base: World, tree: ast.AST, condition: str, labels: Labels) -> Any:
     """What a condition gives for pictures with these labels."""
     columns = {factor.name: k for k, factor in enumerate(base.factors)}
@@ -73,6 +91,9 @@ def _evaluated(base: World, tree: ast.AST, condition: str, labels: Labels) -> An
                 joined = np.logical_and if isinstance(op, ast.And) else np.logical_or
                 return functools.reduce(joined, map(value, parts))
             case ast.Compare(left=left, ops=ops, comparators=rest) if all(type(op) in COMPARE for op in ops):
+                for pair in itertools.pairwise((left, *rest)):
+                    _check_class(base, condition, len(labels), *pair)
+                    _check_class(base, condition, len(labels), *pair[::-1])
                 ends = [value(operand) for operand in (left, *rest)]
                 pairs = zip(ops, ends, ends[1:], strict=False)
                 return functools.reduce(np.logical_and, (COMPARE[type(op)](a, b) for op, a, b in pairs))

@@ -89,4 +89,4 @@ def _table(path: Path) -> Float[np.ndarray, "rows columns"]:
             raise ValueError("it is empty")
         return np.loadtxt(lines, delimiter=",", comments=None, quotechar='"', ndmin=2)
     except (OSError, ValueError) as error:
-        raise RequestError(f"{path} is not a table of numbers ({brief(error)})") from error
+        raise RequestError(f"{path} is not a table of numbers ({brief(error)}), nor {listed(JOINTS)}") from error

@@ -90,6 +90,7 @@ def _class(factor: Factor, text: str) -> int:
     if text in map(str, factor.values) and factor.kind == "categorical":
         return [str(value) for value in factor.values].index(text)
     if not text.isdigit() or int(text) >= factor.size:
-        known = f" or one of {listed(map(str, factor.values))}" if factor.kind == "categorical" else ""
+        named = factor.values and factor.kind == "categorical"
+        known = f" or one of {listed(map(str, factor.values))}" if named else ""
         raise RequestError(f"factor {factor.name} has classes 0 to {factor.size - 1}{known}, got {text!r}")
     return int(text)
