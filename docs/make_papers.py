@@ -84,7 +84,8 @@ def _section(paper: Paper) -> Iterator[str]:
 def _made_by(item: Item) -> str:
     if item.state == "refused":
         return "not made"
-    parts = [f"first `{item.before}`"] if item.before else []
+    parts = [f"study `{item.study}`"] if item.study else []
+    parts += [f"first `{item.before}`"] if item.before else []
     parts += [f"table `{item.table}`"] if item.table else []
     parts += [f"figure `{item.figure}`"] if item.figure else []
     parts += [f"section *{item.section}* of the report"] if item.section else []

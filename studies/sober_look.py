@@ -34,6 +34,6 @@ study = Study(
     scales={
         "small": Scale(seeds=5, steps=15_000, worlds=["dsprites"], learning_rate=5e-4),
         "drawn": Scale(seeds=5, steps=30_000, worlds=["dsprites", "color_dsprites", "noisy_dsprites"]),
-        "tiny": Scale(seeds=2, steps=20, strengths=2, worlds=["dsprites"], pictures=1_000),
+        "tiny": Scale(seeds=2, steps=2, batch=4, nets="small", strengths=1, worlds=["dsprites"], pictures=500),
     },
 )

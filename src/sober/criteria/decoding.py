@@ -16,7 +16,7 @@ from sober.criteria.criterion import Evidence, Progress
 from sober.device import compiler_options
 from sober.methods import hyper_of
 from sober.methods.method import BERNOULLI, pixel_loss, sample
-from sober.models.encode import BATCH, models_at_once
+from sober.models.encode import models_at_once, pictures_at_once
 from sober.models.model import stacked
 from sober.nets import Compute
 from sober.spread import MODELS, SHARED, Spread, mapped
@@ -41,15 +41,16 @@ def reconstruction_errors(evidence: Evidence, seed: int, progress: Progress) -> 
     pictures = world.everything() if evidence.index is None else evidence.index
     errors = np.empty((2, len(evidence.runs), len(pictures)), np.float32)
     done = 0
-    for group in alike(evidence.models, models_at_once(evidence.runs[0], BATCH)):
+    for group in alike(evidence.models, models_at_once(evidence.runs[0], len(pictures))):
+        batch = pictures_at_once(evidence.runs[group[0]])
         spread = Spread(len(group))
         models = spread.place(stacked([evidence.models[m] for m in group]))
         pixels = [{**BERNOULLI, **hyper_of(evidence.runs[m])} for m in group]
         decode = _decode(evidence.runs[group[0]].precision, str(pixels[0]["likelihood"]))
         variance = spread.place(np.array([hyper["variance"] for hyper in pixels], np.float32))
-        for start in range(0, len(pictures), BATCH):
-            rows = slice(start, min(start + BATCH, len(pictures)))
-            missing = BATCH - (rows.stop - start)
+        for start in range(0, len(pictures), batch):
+            rows = slice(start, min(start + batch, len(pictures)))
+            missing = batch - (rows.stop - start)
             padded = np.pad(pictures[rows], (0, missing), mode="edge")  # one shape, one compilation
             codes = np.array([[part[rows] for part in evidence.posterior(m)] for m in group], np.float32)
             codes = np.pad(codes, ((0, 0), (0, 0), (0, missing), (0, 0)), mode="edge")  # (M, 2, B, D)
@@ -58,7 +59,7 @@ def reconstruction_errors(evidence: Evidence, seed: int, progress: Progress) -> 
             mean, logvar = spread.place((codes[:, 0], codes[:, 1]))
             of_batch = decode(world, models, variance, mean, logvar, spread.copied(data), places, key)  # two of (M, B)
             for error, of_models in zip(errors, spread.trimmed(of_batch), strict=True):
-                error[group, rows] = of_models[:, : BATCH - missing]
+                error[group, rows] = of_models[:, : batch - missing]
             progress(done + len(group) * rows.stop, len(evidence.runs) * len(pictures))
         done += len(group) * len(pictures)
     return Errors(*errors)

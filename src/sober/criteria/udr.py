@@ -286,6 +286,15 @@ def all_to_all(models: int, partners: int | None = None, seed: int = 0) -> list[
     return _drawn([0] * models, partners, seed)
 
 
+def same_methods(runs: Sequence[Run], partners: int | None = None, seed: int = 0) -> list[list[int]]:
+    """For each run, others of its method at random, whatever their strength (the paper's A2A, within a model class)."""
+    drawn = _drawn([run.method for run in runs], partners, seed)
+    for run, others in zip(runs, drawn, strict=True):
+        if not others:
+            raise RequestError(f"run {run.identity} is the only one of {run.method}: train more seeds or strengths")
+    return drawn
+
+
 def same_settings(runs: Sequence[Run], partners: int | None = None, seed: int = 0) -> list[list[int]]:
     """For each run, others at random that differ from it in nothing but the seed: so many partners, or all."""
     drawn = _drawn([dataclasses.replace(run, seed=0).identity for run in runs], partners, seed)
@@ -335,7 +344,7 @@ def _checked_partners(partners: Sequence[Sequence[int]], models: int) -> Sequenc
 
 # As a criterion.
 
-AMONG = ("settings", "all")
+AMONG = ("settings", "methods", "all")
 
 
 def judge(
@@ -375,6 +384,8 @@ def _partners(runs: Sequence[Run], among: str, partners: int, seed: int) -> list
         raise RequestError(f"udr: among must be one of {listed(AMONG)}, not {among!r}")
     if among == "all":
         return all_to_all(len(runs), partners, seed)
+    if among == "methods":
+        return same_methods(runs, partners, seed)
     return same_settings(runs, partners, seed)
 
 

@@ -58,7 +58,9 @@ def _measured(
         means, of_matrix = scores_of(matrix, weighted=False)
         values |= {f"{name}_{score}": value for score, value in means.items()}
         suffix = name.removeprefix(names[0])
-        parts |= {f"{part}{suffix}": array for part, array in of_matrix.items()}
+        for part, array in of_matrix.items():
+            what, per, variable = part.partition("_per_")
+            parts[f"{what}{suffix}{per}{variable}"] = array
     return Measured({name: float(value) for name, value in values.items()}, flags_of(fit), parts)
 
 

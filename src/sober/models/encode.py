@@ -28,11 +28,12 @@ from sober.files import load_arrays, save_arrays
 from sober.methods import METHODS, structure
 from sober.models.family import Family
 from sober.models.model import blank, stacked
+from sober.nets import find_nets
 from sober.spread import MODELS, SHARED, Spread, mapped
 from sober.types import Codes, Run
 from sober.worlds import World
 
-BATCH = 512  # pictures in one forward pass
+BATCH = 512  # pictures in one forward pass of light nets
 BLOCK = 10_000  # pictures of a sequence that are drawn together
 MOST = 32  # models in one forward pass of a device: more are no faster, and a GPU's compiler tries kernels on them all
 HOST_BYTES = 2**30  # of codes held in memory at once
@@ -185,9 +186,10 @@ def compute(family: Family, runs: Sequence[Run], index: Index, pictures: Picture
     (family.folder / "codes").mkdir(exist_ok=True)
     mean = np.empty((len(runs), len(index), runs[0].latents), np.float32)
     logvar = np.empty_like(mean)
-    for start in range(0, len(index), BATCH):
-        part = index[start : start + BATCH]
-        padded = np.pad(part, (0, BATCH - len(part)), mode="edge")  # one shape, one compilation
+    batch = pictures_at_once(runs[0])
+    for start in range(0, len(index), batch):
+        part = index[start : start + batch]
+        padded = np.pad(part, (0, batch - len(part)), mode="edge")  # one shape, one compilation
         data, places = family.world.gather(padded)
         means, logvars = spread.trimmed(_forward()(family.world, models, spread.copied(data), places))
         mean[:, start : start + len(part)] = means[:, : len(part)]
@@ -214,7 +216,14 @@ def _forward() -> Callable[..., tuple[Float[Array, "M B D"], Float[Array, "M B D
     return jax.jit(forward, static_argnums=0, compiler_options=compiler_options("for seconds"))
 
 
+def pictures_at_once(run: Run) -> int:
+    """In one forward pass."""
+    return find_nets(run.nets).at_once(BATCH)
+
+
 def models_at_once(run: Run, pictures: int) -> int:
     by_host = HOST_BYTES // (pictures * run.latents * 8)
-    by_device = free_memory() // (BATCH * 2**21)  # some 2 MB of activations a picture covers every net here
+    by_device = free_memory() // (
+        BATCH * 2**21
+    )  # light nets take some 2 MB of activations a picture, and others fewer pictures
     return int(max(1, min(len(local_devices()) * max(1, min(MOST, by_device)), by_host)))

@@ -39,7 +39,7 @@ class Model:
     def encode(self, images: np.ndarray) -> tuple[Float[np.ndarray, "N D"], Float[np.ndarray, "N D"]]:
         """Mean and log-variance of the codes of pictures: bytes 0 to 255, or floats 0 to 1."""
         images = self._pictures(images)
-        parts = [_encode(self.autoencoder, part) for part in _parts(images)]
+        parts = [_encode(self.autoencoder, part) for part in self._parts(images)]
         return np.concatenate([np.asarray(mean) for mean, _ in parts]), np.concatenate(
             [np.asarray(v) for _, v in parts]
         )
@@ -49,7 +49,7 @@ class Model:
         codes = np.asarray(codes, np.float32)
         if codes.ndim != 2 or codes.shape[1] != self.run.latents:
             raise RequestError(f"codes must be (N, {self.run.latents}), got shape {codes.shape}")
-        return np.concatenate([np.asarray(_decode(self.autoencoder, part)) for part in _parts(codes)])
+        return np.concatenate([np.asarray(_decode(self.autoencoder, part)) for part in self._parts(codes)])
 
     def ended(self, term: str) -> float:
         """Where a term of its training ended: the mean of the last twentieth of its curve; NaN if it is no number."""
@@ -68,6 +68,10 @@ class Model:
             "diverged": json.dumps(self.diverged),
         }
         save_arrays(path, arrays, about)
+
+    def _parts(self, rows: np.ndarray) -> list[np.ndarray]:
+        size = find_nets(self.run.nets).at_once(BATCH)
+        return [rows[start : start + size] for start in range(0, max(len(rows), 1), size)]
 
     def _pictures(self, images: np.ndarray) -> np.ndarray:
         images = np.asarray(images)
@@ -133,7 +137,3 @@ def _as_float(images: Any) -> Any:
 
 _encode: Callable[..., Any] = jax.jit(lambda model, images: model.encode(_as_float(images)))
 _decode: Callable[..., Any] = jax.jit(lambda model, codes: jax.nn.sigmoid(model.decode(codes)))
-
-
-def _parts(rows: np.ndarray) -> list[np.ndarray]:
-    return [rows[start : start + BATCH] for start in range(0, max(len(rows), 1), BATCH)]

@@ -44,7 +44,14 @@ class Nets:
     least: int  # the smallest picture side that they are meant for: `default_nets` goes by it
     sides: int = 1  # what picture sides must be divisible by
     code_units: int = 1000  # in the layers of a discriminator of codes that suits them
+    heavy: int = (
+        1  # how many times 2 MB a picture of 64 x 64 takes in a forward pass, about; it says how many go at once
+    )
     one_spread: bool = False  # whether the log-variance of codes is the same for all pictures
+
+    def at_once(self, pictures: int) -> int:
+        """How many of so many pictures go through at once in the memory that light nets take for all."""
+        return max(1, pictures // self.heavy)
 
     def work(self, device: str, shape: Shape) -> float:
         """About what a step of a β-VAE takes on pictures of this shape, in steps of one with `conv` on 64 x 64 x 1:

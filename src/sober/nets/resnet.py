@@ -74,6 +74,7 @@ resnet = Nets(
     decoder=functools.partial(resnet_decoder, norm=BatchNorm.of),
     judge=resnet_encoder,
     cost=Cost(cpu=110.0, gpu=104.0),
+    heavy=16,  # the nine shifts of a 3 x 3 convolution with 64 channels are 9 MB, and two are there at a time
     least=32,
     sides=SIDES,
 )

@@ -44,7 +44,7 @@ class Needs:
 class Item:
     """A table, figure or algorithm of a paper."""
 
-    paper: str  # which is also the name of the study
+    paper: str
     name: str
     shows: str
     table: str = ""  # of `sober tables`
@@ -57,6 +57,12 @@ class Item:
     refused: str = ""  # why it is not made
     differs: str = ""  # from the paper, and why
     needs: Needs = Needs()
+    study: str = ""  # that makes it, where that has another name than the paper
+
+    @property
+    def made_by(self) -> str:
+        """The study that makes it."""
+        return self.study or self.paper
 
     @property
     def state(self) -> State:

@@ -13,10 +13,10 @@ from sober.workflows.plan import Plan
 
 
 def makeable(planned: Plan) -> list[tuple[Item, Verdict]]:
-    """For each table and figure of the study's paper whether this plan can make it; nothing without a paper."""
-    paper = papers().get(planned.study.name)
-    offer = offered(planned)
-    return [(item, verdict(item, offer)) for item in paper.items] if paper else []
+    """For each table and figure that the study is to make whether this plan can; nothing without a paper."""
+    offer, name = offered(planned), planned.study.name
+    items = [item for paper in papers().values() for item in paper.items if item.made_by == name]
+    return [(item, verdict(item, offer)) for item in items]
 
 
 def offered(planned: Plan) -> Offer:

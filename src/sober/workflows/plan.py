@@ -46,6 +46,7 @@ class Plan:
     study: Study
     request: Request
     shapes: Mapping[str, tuple[int, int, int]]  # of the pictures of each world, by its label
+    sizes: Mapping[str, int]  # how many there are
 
     @property
     def runs(self) -> Mapping[str, Run]:
@@ -69,8 +70,12 @@ class Plan:
         seconds += sum(self._judging(runs, device) for runs in self.request.by_world().values())
         size = sum(4 * _weights(*self._shape(cohort)) * len(cohort.runs) for cohort in self.cohorts)
         if self.study.keep_codes:
-            size += sum(CODE_BYTES * run.latents * self.study.pictures for run in self.runs.values())
+            size += sum(CODE_BYTES * run.latents * self._pictures(run) for run in self.runs.values())
         return Estimate(seconds, int(size), device)
+
+    def _pictures(self, run: Run) -> int:
+        """That metrics look at."""
+        return self.sizes[run.world] if self.study.pictures is None else self.study.pictures
 
     def _judging(self, runs: tuple[Run, ...], device: str) -> float:
         seconds = 0.0
@@ -107,13 +112,14 @@ def plan(study: Study, together: int = TOGETHER, *, fetch: bool = False, command
     cohorts: list[Cohort] = []
     worlds: dict[str, str] = {}
     shapes: dict[str, tuple[int, int, int]] = {}
+    sizes: dict[str, int] = {}
     missing: dict[str, str] = {}
     seen: set[str] = set()
     for product in study.products:
         for spec in product.worlds:
             world = planned_world(spec, fetch)
             worlds.setdefault(world.label, spec)
-            shapes[world.label] = world.image_shape
+            shapes[world.label], sizes[world.label] = world.image_shape, world.size
             if isinstance(world, Absent):
                 missing[world.label] = world.why
             new = [run for run in product.runs(world) if run.identity not in seen]  # products may overlap
@@ -132,7 +138,7 @@ def plan(study: Study, together: int = TOGETHER, *, fetch: bool = False, command
         command,
         missing,
     )
-    return Plan(study, request, shapes)
+    return Plan(study, request, shapes, sizes)
 
 
 def work(cohort: Cohort) -> float:

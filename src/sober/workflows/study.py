@@ -17,7 +17,7 @@ from sober.criteria import find_criterion
 from sober.errors import MissingError, RequestError, UnknownError, brief, listed
 from sober.methods import find_method
 from sober.models.grid import Pictured, Sweep, grid
-from sober.results.request import PICTURES, Asked, Measure
+from sober.results.request import JUDGED_BY, PICTURES, Asked, Measure
 from sober.types import Run, Setting, Training
 from sober.worlds import World, check_views, world
 
@@ -48,6 +48,8 @@ class Scale:
 
     seeds: int | None = None
     steps: int | None = None  # of models, and at most so many of a criterion that trains
+    batch: int | None = None
+    nets: str | None = None  # of methods that work with any
     worlds: Sequence[str] | None = None
     strengths: int | None = None  # of each sweep, spread over its values
     learning_rate: float | None = None  # fewer steps may be larger ones
@@ -65,7 +67,7 @@ class Study:
     metrics: Sequence[str] | None = None  # all by default
     preset: str = "study"
     criteria: Mapping[str, Mapping[str, Setting]] | Sequence[str | tuple[str, Mapping[str, Setting]]] = ()
-    pictures: int = PICTURES
+    pictures: int | None = PICTURES  # that metrics look at; None is every picture there is
     scales: Mapping[str, Scale] = dataclasses.field(default_factory=dict)
     keep_codes: bool = False
     scale: str = ""  # what was shrunk, in words
@@ -83,7 +85,17 @@ class Study:
     def measure(self) -> Measure:
         """What is measured of its models."""
         metrics = None if self.metrics is None else tuple(self.metrics)
-        return Measure(metrics, self.preset, self.asked, pictures=self.pictures, show=True, keep_codes=self.keep_codes)
+        # A study that is shrunk to fewer pictures is judged by as few.
+        judged_by = JUDGED_BY if self.pictures is None else min(JUDGED_BY, self.pictures)
+        return Measure(
+            metrics,
+            self.preset,
+            self.asked,
+            pictures=self.pictures,
+            judged_by=judged_by,
+            show=True,
+            keep_codes=self.keep_codes,
+        )
 
     def scaled(self, name: str | None) -> Study:
         """The study at one of its scales; itself without a name."""
@@ -119,6 +131,12 @@ def _shrunk(product: Product, to: Scale, words: list[str]) -> Product:
     if to.steps is not None and to.steps < training.steps:
         words.append(f"steps {training.steps:,} → {to.steps:,}")
         training = training.but(steps=to.steps)
+    if to.batch is not None and to.batch < training.batch:
+        words.append(f"batch {training.batch:,} → {to.batch:,}")
+        training = training.but(batch=to.batch)
+    if to.nets not in (None, training.nets) and all(find_method(name).nets is None for name in product.methods):
+        words.append(f"nets {training.nets or 'by size'} → {to.nets}")
+        training = training.but(nets=to.nets)
     rate = training.optimiser.learning_rate
     if to.learning_rate is not None and to.learning_rate != rate:
         words.append(f"learning rate {rate:g} → {to.learning_rate:g}")
@@ -175,6 +193,7 @@ class Absent(NamedTuple):
 
     label: str
     image_shape: tuple[int, int, int]
+    size: int  # in pictures, without its views
     why: str
 
 
@@ -194,7 +213,7 @@ def planned_world(spec: str, fetch: bool = False) -> World | Absent:
             return whole
         except MissingError as error:
             absent = brief(error)
-    return Absent(spec, opened.image_shape, absent)
+    return Absent(spec, opened.image_shape, opened.size, absent)
 
 
 def shipped() -> dict[str, Path]:
