@@ -180,6 +180,6 @@ infomec = Metric(
     },
     presets={"tripod": {"prune": "tripod"}, "lq": {"prune": "lq"}, "held_out": {"held_out": "drawn"}},
     quick={"samples": 300},
-    seconds=14.0,
+    seconds=5.0,
     default=False,
 )

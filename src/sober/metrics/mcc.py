@@ -40,7 +40,7 @@ def odd_inputs(codes: Codes) -> list[str]:
     return flags + ["unordered_factor"] * any(factor.kind in ("categorical", "cyclic") for factor in codes.about)
 
 
-# A correlation goes by the order of a factor's values; and noise correlates a little with anything.
+# A correlation goes by the order of a factor's values.
 NUMBERS = Traits(changed_by=("relabelled factors",))
 
 mcc = Metric(

@@ -161,6 +161,6 @@ omes = Metric(
     measure=measure,
     settings={"alpha": 0.5, "pooling": "max", "threshold": 0.05, "pairs": 100_000, "draws": 5},
     quick={"draws": 2},
-    seconds=1.0,
+    seconds=0.05,
     default=False,
 )
