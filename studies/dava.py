@@ -23,8 +23,6 @@ study = Study(
     criteria=["pipe", "squared_error", "udr"],
     scales={
         "small": Scale(seeds=3, steps=10_000, strengths=3, worlds=["abstract_dsprites"], learning_rate=5e-4),
-        "tiny": Scale(
-            seeds=2, steps=2, batch=4, nets="small", strengths=1, worlds=["abstract_dsprites"], pictures=500
-        ),
+        "tiny": Scale(seeds=2, steps=2, batch=4, nets="small", strengths=1, worlds=["abstract_dsprites"], pictures=500),
     },
 )

@@ -6,6 +6,7 @@ import copy
 import functools
 import importlib.util
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,6 +23,7 @@ class Golden:
     def __init__(self, shared: Path) -> None:
         self.folder = shared / "golden"
         self.scores: dict[str, Any] = json.loads((self.folder / "scores.json").read_text())["results"]
+        self.modern: dict[str, Any] = json.loads((self.folder / "modern.json").read_text())
         self.matrices = dict(np.load(self.folder / "matrices.npz"))
         specification = importlib.util.spec_from_file_location("representations", self.folder / "representations.py")
         assert specification is not None
@@ -59,6 +61,17 @@ class Golden:
 
     def _codes(self, grid: str, table: np.ndarray, factors: np.ndarray) -> Codes:
         return as_codes(table, factors, names=self.formulas.GRIDS[grid][2])
+
+    def first(self, grid: str, name: str, rows: int, start: int = 0) -> Codes:
+        """So many rows of the order in which the numbers of newer metrics were measured."""
+        return self.codes(grid, name, self._drawn(grid, 0, (20_000,))[0][start : start + rows])
+
+    def newer(self, metric: str) -> Iterator[tuple[str, str, Any]]:
+        """What an entry of the newer metrics says of each representation that it was run on without an error."""
+        for grid, names in self.modern["results"].items():
+            for name, entries in names.items():
+                if metric in entries and not (isinstance(entries[metric], dict) and "error" in entries[metric]):
+                    yield grid, name, entries[metric]
 
     def score(self, grid: str, name: str, metric: str, key: str, seed: int = 0) -> float:
         return self.scores[grid][name][metric][str(seed)]["scores"][key]

@@ -191,6 +191,7 @@ def test_where_it_is_exact_the_seed_has_no_say(metric: Metric) -> None:
 def test_a_seed_repeats_and_a_second_one_does_not() -> None:
     rng = np.random.default_rng(0)
     codes, factors = rng.normal(size=(400, 3)), rng.integers(0, 3, (400, 2))
+    codes[:, 0] = codes[:, 0].round(1)  # equal codes, which some metrics put in random order
     first, again, other = (score(codes, factors, logvar=codes - 2, metrics=QUICK, seed=seed) for seed in (0, 0, 1))
     assert first == again
     for metric in METRICS.values():

@@ -91,9 +91,8 @@ def test_many_latents() -> None:
     rng = np.random.default_rng(0)
     factors = GRID[:120]
     codes = np.concatenate([standardised(factors), 0.1 * rng.normal(size=(120, 197))], axis=1)  # more than rows
-    found = score(codes.astype(np.float32), factors)
-    battery = [metric for metric in METRICS.values() if metric.default]
-    of_means = {name for metric in battery for name, about in metric.scores.items() if not about.samples_of}
+    found = score(codes.astype(np.float32), factors, metrics={name: metric.quick for name, metric in METRICS.items()})
+    of_means = {name for metric in METRICS.values() for name, about in metric.scores.items() if not about.samples_of}
     assert set(found) == of_means
     assert found["dci_disentanglement"] > 0.8
 
@@ -184,7 +183,7 @@ def test_a_metric_that_is_registered_is_like_any_other(monkeypatch: pytest.Monke
 def test_what_is_unknown_says_what_there_is() -> None:
     for ask in (find_metric, home_of, lambda name: score(np.zeros((5, 2)), metrics=name)):
         with pytest.raises(
-            UnknownError, match=r"'mug': there are active_latents, aggregate_total_correlation, beta_vae"
+            UnknownError, match=r"'mug': there are active_latents, aggregate_total_correlation, (all, )?beta_vae"
         ):
             ask("mug")
     assert find_metric("dci") is home_of("dci_nrmse") is home_of("dci_completeness")

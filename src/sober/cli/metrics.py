@@ -14,6 +14,8 @@ def metrics() -> None:
     """
     for name, metric in METRICS.items():
         console.print(f"[bold]{name}[/]  {metric.summary}")
+        if not metric.default:
+            indented("[dim]only when asked for: by name, or with --metrics all[/]")
         for score, meaning in metric.scores.items():
             indented(f"[cyan]{score}[/]  {meaning.summary} [dim]({meaning})[/]")
         indented(f"[dim]settings[/]  {assignments(metric.settings)}")

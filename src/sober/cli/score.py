@@ -47,7 +47,8 @@ def score(
     Parameters
     ----------
     metrics
-        Metrics or single scores, separated by commas, as `sober metrics` lists them; all by default.
+        Metrics or single scores, separated by commas, as `sober metrics` lists them, or all; without it
+        those that `sober metrics` does not say to ask for.
     preset
         study (Locatello et al. 2020), paper (each metric's own), or another that a metric has.
     sample
@@ -146,7 +147,10 @@ def scores_table(scores: Scores) -> Table:
         for name, meaning in metric.scores.items():
             if name in scores:
                 error = [f"{scores.errors[name]:.4f}"] if scores.errors else []
-                ends = [f"{end:g}" if math.isfinite(end) else "∞" for end in (meaning.low, meaning.high)]
+                ends = [
+                    f"{end:g}" if math.isfinite(end) else "∞" if end > 0 else "-∞"
+                    for end in (meaning.low, meaning.high)
+                ]
                 better = "" if meaning.better == "neither" else meaning.better
                 flags = f"[yellow]{' '.join(scores.flags[name])}[/]"
                 table.add_row(f"[bold]{name}[/]", f"{scores[name]:.4f}", *error, *ends, better, flags)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from sober.estimators.discrete import classes
 from sober.metrics.rows import Groups
 from sober.types import Codes
 
@@ -89,3 +90,12 @@ def _chunks(rows: Int[np.ndarray, "P B"]) -> list[slice]:
 def fewer_than(rows: int, groups: tuple[Groups, ...]) -> bool:
     """Whether some value of a factor is shared by fewer rows."""
     return any(bool((group.size < rows).any()) for group in groups)
+
+
+def agreeing_but(codes: Codes, factor: int) -> Int[np.ndarray, " N"]:
+    """A label for each row that rows share if they agree in all factors but one; factors are classes."""
+    label = np.zeros(len(codes.mean), np.int64)
+    for k in range(len(codes.about)):
+        if k != factor:
+            label = classes(label * (int(codes.factors[:, k].max(initial=0)) + 1) + codes.factors[:, k])
+    return label

@@ -3,17 +3,44 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float
+import scipy
+from jaxtyping import Float, Int
 
-from sober.estimators.discrete import BINS, binned, information
+from sober.errors import RequestError
+from sober.estimators.discrete import BINS, binned, entropy, information
 from sober.estimators.scaling import standardised
 from sober.estimators.svm import svm_accuracy
+from sober.shared import Shared
 from sober.types import Codes
 
 
 def mutual_information(codes: Codes, bins: int = BINS) -> Float[np.ndarray, "D K"]:
     """I(latent; factor) in nats, latents cut into bins of equal width; factors are classes."""
     return information(binned(codes.mean, bins), codes.factors)
+
+
+def latent_entropy(codes: Codes, bins: int = BINS) -> Float[np.ndarray, " D"]:
+    """The entropy of each latent in nats, cut into the same bins."""
+    return entropy(binned(codes.mean, bins))
+
+
+def known_shares(codes: Codes, shared: Shared, bins: int, over: str) -> Float[np.ndarray, "D K"]:
+    """I(latent; factor) as a share of the factor's entropy, or of the latent's own; 0 where there is nothing to know.
+
+    `over` is `factor` or `code`; factors are classes.
+    """
+    if over not in ("factor", "code"):
+        raise RequestError(f"over must be 'factor' or 'code', not {over!r}: whose entropy information is divided by")
+    matrix = shared(mutual_information, codes, bins)
+    whole = entropy(codes.factors)[None, :] if over == "factor" else shared(latent_entropy, codes, bins)[:, None]
+    return np.divide(matrix, whole, out=np.zeros_like(matrix), where=whole > 0)
+
+
+def information_flags(codes: Codes, matrix: Float[np.ndarray, "D K"]) -> list[str]:
+    """Flags about a matrix of information: nothing known at all, constant latents, a single latent, binned factors."""
+    dead = np.ptp(codes.mean, axis=0) == 0
+    flags = ["collapsed"] * (not matrix.any()) + ["dead_latent"] * bool(dead.any())
+    return flags + ["one_latent"] * (len(matrix) == 1) + ["one_factor"] * (matrix.shape[1] == 1)
 
 
 def predictability(learn: Codes, check: Codes, strength: float = 0.01) -> Float[np.ndarray, "D K"]:
@@ -41,5 +68,28 @@ def shortcomings(learn: Codes, check: Codes) -> list[str]:
 
 def r_squared(x: Float[np.ndarray, "N D"], y: Float[np.ndarray, "N K"]) -> Float[np.ndarray, "D K"]:
     """The squared correlation of each column of x with each of y; 0 where either does not vary."""
+    return correlation(x, y) ** 2
+
+
+def correlation(x: Float[np.ndarray, "N D"], y: Float[np.ndarray, "N K"]) -> Float[np.ndarray, "D K"]:
+    """The correlation of each column of x with each of y; 0 where either does not vary."""
     x, y = standardised(x)[0], standardised(y)[0]
-    return (x.T @ y / len(x)) ** 2
+    return x.T @ y / len(x)
+
+
+def rank_correlation(x: Float[np.ndarray, "N D"], y: Float[np.ndarray, "N K"]) -> Float[np.ndarray, "D K"]:
+    """The same of their ranks, ties sharing theirs (Spearman)."""
+    return correlation(scipy.stats.rankdata(x, axis=0), scipy.stats.rankdata(y, axis=0))
+
+
+def best_match(matrix: Float[np.ndarray, "D K"]) -> Int[np.ndarray, " K"]:
+    """A latent of its own for each factor so that the entries' sum is largest; -1 for factors left without one."""
+    latents, factors = scipy.optimize.linear_sum_assignment(matrix, maximize=True)
+    out = np.full(matrix.shape[1], -1)
+    out[factors] = latents
+    return out
+
+
+def matched(matrix: Float[np.ndarray, "D K"], latent: Int[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
+    """The entries of a match; 0 for factors without a latent."""
+    return np.where(latent >= 0, matrix[latent, np.arange(len(latent))], 0.0)

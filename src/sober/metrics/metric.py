@@ -18,20 +18,29 @@ FLAGS: dict[str, str] = {
     "binned_factor": "a continuous factor was cut into bins of equal width, for want of rows that share a value",
     "collapsed": "no latent carries anything: all are constant, or vary less than the metric's threshold",
     "constant_factor": "a factor has the same value in every row; it was left out",
+    "dead_latent": "some latents are constant: they know nothing, and count as that",
     "dependent_factors": "the factors were sampled dependently: a perfect model's latents are dependent too",
     "diverged": "the model's training had stopped: its numbers were no longer finite",
+    "few_latents": "there are fewer latents than factors: a factor left without one counts 0",
+    "few_pairs": "fewer than 100 pairs of rows differ in some factor alone: its number is hardly known",
     "few_rows": "fewer rows share a factor's value than the metric draws; some were drawn more than once",
     "held_out": "some combinations of factors were left out of the pictures that were encoded",
     "missing_labels": "rows in which the value of a factor is not known were left out",
     "no_factor": "no factor varies, so there is nothing to find: the score is its worst value (1 for an nrmse)",
+    "idle_latent": "a latent that takes part knows nothing of any factor; it counts 0",
     "means_only": "no log-variances were given, so latents were taken at their means: in bins, or as if Gaussian",
     "not_finite": "some codes were not finite",
+    "no_pairs": "for some factor no two rows agree in all the others: it counts 0, or the whole score does",
     "one_factor": "with a single factor that varies the question has only one answer",
     "one_latent": "with a single latent there is nothing to compare it with",
     "rare_class": "some value of a factor is missing from the training rows or from the test rows",
     "rescaled": "codes beyond 1e50 were divided by a power of two",
     "singular": "some latents are constant (left out) or functions of others (eigenvalues kept above 1e-12)",
     "singletons": "some rows share their factor's value with no other row, and were compared with themselves",
+    "split_factor": "a factor with more than two values was taken as one attribute for each of them",
+    "two_values": "a factor with two values cannot score above 0, whatever the codes",
+    "unknown_factor": "no latent that takes part knows anything of some factor; it counts 0",
+    "unordered_factor": "a factor whose values have no order, or go round, was taken in the order of its labels",
 }
 
 
@@ -86,7 +95,10 @@ class Meaning(NamedTuple):
         return self.high if self.better == "lower" else self.low
 
     def __str__(self) -> str:
-        ends = f"{self.low:g} to {self.high:g}" if math.isfinite(self.high) else f"{self.low:g} and up"
+        if math.isinf(self.low):
+            ends = f"up to {self.high:g}"
+        else:
+            ends = f"{self.low:g} to {self.high:g}" if math.isfinite(self.high) else f"{self.low:g} and up"
         return ends if self.better == "neither" else f"{ends}, {self.better} is better"
 
 

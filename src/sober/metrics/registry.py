@@ -7,18 +7,31 @@ from sober.metrics.active_latents import active_latents
 from sober.metrics.aggregate_total_correlation import aggregate_total_correlation
 from sober.metrics.beta_vae import beta_vae
 from sober.metrics.dci import dci
+from sober.metrics.dci_es import dci_es
 from sober.metrics.dci_paper import dci_forest, dci_lasso
+from sober.metrics.dcimig import dcimig
+from sober.metrics.edi import edi
 from sober.metrics.explicitness import explicitness
 from sober.metrics.factor_vae import factor_vae
 from sober.metrics.gaussian_total_correlation import gaussian_total_correlation
+from sober.metrics.infomec import infomec
 from sober.metrics.irs import irs
+from sober.metrics.jemmig import jemmig
+from sober.metrics.mcc import mcc
+from sober.metrics.med import med
 from sober.metrics.metric import Metric
 from sober.metrics.mig import mig
+from sober.metrics.mig_sup import mig_sup
 from sober.metrics.modularity import modularity
 from sober.metrics.mutual_information import mutual_information
+from sober.metrics.omes import omes
+from sober.metrics.r2 import r2
+from sober.metrics.rmig import rmig
 from sober.metrics.sap import sap
+from sober.metrics.tad import tad
 from sober.metrics.unified import gbt, mi, svm
 from sober.metrics.wasserstein_correlation import wasserstein_correlation
+from sober.metrics.z_max_variance import z_max_variance
 
 METRICS: dict[str, Metric] = {
     "beta_vae": beta_vae,
@@ -36,6 +49,19 @@ METRICS: dict[str, Metric] = {
     "wasserstein_correlation": wasserstein_correlation,
     "mutual_information": mutual_information,
     "active_latents": active_latents,
+    "infomec": infomec,
+    "mcc": mcc,
+    "r2": r2,
+    "dci_es": dci_es,
+    "jemmig": jemmig,
+    "dcimig": dcimig,
+    "mig_sup": mig_sup,
+    "rmig": rmig,
+    "z_max_variance": z_max_variance,
+    "omes": omes,
+    "edi": edi,
+    "med": med,
+    "tad": tad,
     "mi": mi,
     "gbt": gbt,
     "svm": svm,

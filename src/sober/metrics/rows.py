@@ -56,6 +56,25 @@ def split_in_three(codes: Codes, train: int, validation: int, test: int, seed: i
     return take(both, rows[part:]), take(both, rows[:part]), check
 
 
+def halves(codes: Codes, rows: int, held_out: str, seed: int) -> tuple[Codes, Codes]:
+    """Rows to fit and rows to measure, half of so many rows each; without a held-out half the same rows for both.
+
+    `held_out` is `drawn` (a half drawn with the seed), `second` (the second half of the rows in their own order, for
+    rows that follow one another) or `none`.
+    """
+    if held_out not in ("drawn", "second", "none"):
+        raise RequestError(f"held_out must be 'drawn', 'second' or 'none', not {held_out!r}")
+    if held_out == "drawn":
+        return split(codes, (rows + 1) // 2, rows // 2, seed)
+    drawn = sample(codes, rows, seed)
+    if held_out == "none":
+        return drawn, drawn
+    total = len(drawn.mean)
+    if total < 2:
+        raise RequestError("codes has one row: a metric that fits some rows and measures others needs two")
+    return take(drawn, np.arange(total // 2)), take(drawn, np.arange(total // 2, total))
+
+
 def take(codes: Codes, rows: Int[np.ndarray, " n"]) -> Codes:
     """The codes of some rows."""
     logvar = None if codes.logvar is None else codes.logvar[rows]

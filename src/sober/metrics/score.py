@@ -21,6 +21,8 @@ from sober.types import Codes, Setting
 
 Chosen = Sequence[str] | Mapping[str, Mapping[str, Setting]]
 
+ALL = "all"  # what asks for every metric that the codes allow, also those outside the default battery
+
 
 class Scores(dict[str, float]):
     """Numbers by score name; beside them what to know about each.
@@ -56,12 +58,12 @@ def score(
     """Scores of a representation: a dictionary from score names to numbers, with more in its attributes.
 
     `codes` is (N, D), `factors` (N, K): the whole grid or any labelled sample, from any framework. `logvar` (N, D) are
-    the encoder's log-variances, where it has them. `metrics` names metrics, groups of them or single scores (None is
-    the default battery); as a mapping it also changes their settings: `{"mig": {"bins": 50}}`. `preset` is `study`
-    (Locatello et al. 2020), `paper` (each metric's own) or another that a metric has. `names` and `kinds` describe the
-    factors: `ordinal`, `cyclic`, `categorical` or `continuous`. With `repeats` the draws are repeated with as many
-    seeds; scores are then means, and `.errors` has their standard errors. Without factors, only what needs no labels
-    is measured.
+    the encoder's log-variances, where it has them. `metrics` names metrics, groups of them, single scores or `all`
+    (None is the default battery); as a mapping it also changes their settings: `{"mig": {"bins": 50}}`. `preset` is
+    `study` (Locatello et al. 2020), `paper` (each metric's own) or another that a metric has. `names` and `kinds`
+    describe the factors: `ordinal`, `cyclic`, `categorical` or `continuous`. With `repeats` the draws are repeated with
+    as many seeds; scores are then means, and `.errors` has their standard errors. Without factors, only what needs no
+    labels is measured.
 
     >>> sober.score(codes, factors)["mig"]
     """
@@ -123,7 +125,7 @@ def resolved(
     wanted: dict[str, set[str] | None] = {}
     changes: dict[str, Mapping[str, Setting]] = {}
     for name in [metrics] if isinstance(metrics, str) else metrics:
-        for metric, scores in _named(name):
+        for metric, scores in _named(name, labelled):
             earlier = wanted.get(metric.name, set())
             wanted[metric.name] = None if scores is None or earlier is None else earlier | scores
             if isinstance(metrics, Mapping):
@@ -135,8 +137,10 @@ def resolved(
             yield metric, wanted[name], changes.get(name, {})
 
 
-def _named(name: str) -> list[tuple[Metric, set[str] | None]]:
-    """The metrics that a name asks for, each with its scores (None is all): a group, a metric, or a single score."""
+def _named(name: str, labelled: bool) -> list[tuple[Metric, set[str] | None]]:
+    """The metrics that a name asks for, each with its scores (None is all): all, a group, a metric, or a score."""
+    if name == ALL:
+        return [(metric, None) for metric in METRICS.values() if labelled or not metric.supervised]
     if name in (groups := metric_groups()):
         return [(metric, None) for metric in groups[name]]
     if name in METRICS:
@@ -144,5 +148,5 @@ def _named(name: str) -> list[tuple[Metric, set[str] | None]]:
     for metric in METRICS.values():
         if name in metric.scores:
             return [(metric, {name})]
-    known = {*groups, *METRICS, *(score for metric in METRICS.values() for score in metric.scores)}
+    known = {ALL, *groups, *METRICS, *(score for metric in METRICS.values() for score in metric.scores)}
     raise UnknownError(f"there is no metric or score {name!r}: there are {listed(known)}")

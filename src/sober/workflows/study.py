@@ -64,7 +64,7 @@ class Study:
     title: str
     paper: str
     products: Sequence[Product]
-    metrics: Sequence[str] | None = None  # all by default
+    metrics: Sequence[str] | None = None  # the default battery unless told
     preset: str = "study"
     criteria: Mapping[str, Mapping[str, Setting]] | Sequence[str | tuple[str, Mapping[str, Setting]]] = ()
     pictures: int | None = PICTURES  # that metrics look at; None is every picture there is

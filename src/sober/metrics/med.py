@@ -1,0 +1,84 @@
+"""MED (Cao et al. 2022): DCI's disentanglement and completeness, of mutual information instead of fitted importances.
+
+    R[j, k]          = I(z_j; v_k) / sum over latents of I(z_i; v_k), latents cut into 20 bins
+    disentanglement  of a latent: 1 - entropy over factors of its row as shares, base K; averaged with the rows' weights
+    completeness     of a factor: 1 - entropy over latents of its column as shares, base D; averaged likewise
+
+For codes of hundreds of latents the paper takes the few that matter: a latent belongs to the factor it is most
+important for, and each factor keeps its `top` most disentangled latents; `med_top_…` are the scores of those rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from sober.errors import RequestError
+from sober.estimators.discrete import BINS
+from sober.metrics.aggregate import completeness_columns, disentanglement_rows, shares
+from sober.metrics.discrete import discretised, has_continuous
+from sober.metrics.matrices import information_flags, mutual_information
+from sober.metrics.metric import Change, Meaning, Measured, Metric, Traits
+from sober.metrics.rows import TRAIN, sample
+from sober.shared import Shared
+from sober.types import Codes
+
+
+def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, bins: int, top: int) -> Measured:
+    if top < 1:
+        raise RequestError(f"med: top must be at least 1, not {top}: how many latents each factor keeps")
+    drawn = shared(sample, shared(discretised, codes, bins), samples, seed)
+    information = shared(mutual_information, drawn, bins)
+    total = information.sum(axis=0)
+    matrix = np.divide(information, total, out=np.zeros_like(information), where=total > 0)
+    kept = most_disentangled(matrix, int(top))
+    values = {f"med_{name}": value for name, value in weighted(matrix).items()}
+    values |= {f"med_top_{name}": value for name, value in weighted(matrix[kept]).items()}
+    flags = information_flags(drawn, information) + ["binned_factor"] * has_continuous(codes)
+    parts = {
+        "importance": matrix,
+        "disentanglement_per_latent": disentanglement_rows(matrix),
+        "completeness_per_factor": completeness_columns(matrix),
+        "kept": kept,
+    }
+    return Measured(values, tuple(flags), parts)
+
+
+def weighted(matrix: Float[np.ndarray, "D K"]) -> dict[str, float]:
+    """Disentanglement and completeness, latents and factors weighted by their importance."""
+    return {
+        "disentanglement": float(shares(matrix.sum(axis=1)) @ disentanglement_rows(matrix)),
+        "completeness": float(shares(matrix.sum(axis=0)) @ completeness_columns(matrix)),
+    }
+
+
+def most_disentangled(matrix: Float[np.ndarray, "D K"], top: int) -> Int[np.ndarray, " n"]:
+    """The latents that some factor keeps: of those most important for it, the `top` most disentangled."""
+    order = np.argsort(-disentanglement_rows(matrix), kind="stable")
+    home = matrix.argmax(axis=1)[order]
+    return np.sort(np.concatenate([order[home == k][:top] for k in range(matrix.shape[1])]))
+
+
+DEAD: tuple[Change, ...] = ("dead latent",)  # entropies are in units of the logarithm of the number of latents
+CHANCE = Traits(noise=None)  # shares of what chance leaves have any shape
+
+med = Metric(
+    name="med",
+    summary="does each latent serve one factor, and each factor need one latent, by mutual information?",
+    reference="Cao et al. (2022) An Empirical Study on Disentanglement of Negative-free Contrastive Learning",
+    scores={
+        "med_disentanglement": Meaning("1 - entropy over factors of each latent's importance, weighted", traits=CHANCE),
+        "med_completeness": Meaning(
+            "1 - entropy over latents of each factor's importance, weighted", traits=CHANCE._replace(changed_by=DEAD)
+        ),
+        "med_top_disentanglement": Meaning("the same of each factor's best latents alone", traits=CHANCE),
+        "med_top_completeness": Meaning(
+            "the same of each factor's best latents alone", traits=CHANCE._replace(changed_by=DEAD)
+        ),
+    },
+    measure=measure,
+    settings={"samples": TRAIN, "bins": BINS, "top": 1},
+    seconds=0.01,
+    exact=True,
+    default=False,
+)
