@@ -55,7 +55,24 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 # Files that take long come first, and stay there by `--no-loadscope-reorder` in pyproject.toml: what is begun last
 # should not keep the others waiting.
-LONG = ["every_method", "kills", "study", "demo", "golden", "train", "fit", "cli", "devices", "every_criterion", "site"]
+LONG = [
+    "every_method",
+    "kills",
+    "newer_metrics",
+    "studies_run",
+    "study",
+    "demo",
+    "golden",
+    "train",
+    "fit",
+    "cli",
+    "devices",
+    "every_criterion",
+    "site",
+]
+
+
+PARTED = ("test_every_method.py", "test_golden.py", "test_kills.py", "test_studies_run.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -67,15 +84,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Tests of a file go to one worker, which then trains and compiles what they share once.
 
-    But those of all methods, of all representations with independent numbers, and of all that is killed would keep it
-    busy for too long: they go by method, by representation and by command.
+    But those of all methods, of all representations with independent numbers, of all that is killed and of all studies
+    would keep it busy for too long: they go by method, by representation, by command and by study.
     """
     from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file, _, test = nodeid.partition("::")
-            parted = file.endswith(("test_every_method.py", "test_golden.py", "test_kills.py"))
+            parted = file.endswith(PARTED)
             return f"{file}[{test.partition('[')[2]}" if parted else file
 
     return ByFile(config, log)

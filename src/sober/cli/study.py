@@ -16,7 +16,7 @@ from sober.cli.main import command_line
 from sober.cli.options import Folder, Out
 from sober.cli.printed import board_table
 from sober.errors import RequestError, counted, listed
-from sober.report.findings import findings
+from sober.report.findings import findings, only_a_look
 from sober.results.checklist import Item, Verdict
 from sober.results.runs import as_runs
 from sober.workflows.makeable import makeable
@@ -130,7 +130,8 @@ def run_and_say(name: str, out: Path, **settings: Any) -> None:
     if table.is_empty():
         raise RequestError(f"{out}: nothing could be trained: see 'sober study status {out}'")
     runs = as_runs(table)
-    console.print("", board_table(runs), "")
+    if not only_a_look(runs):
+        console.print("", board_table(runs), "")
     for number, sentence in enumerate(findings(runs)[:3], start=1):
         console.print(f"[bold cyan]{number}[/]  {sentence}")
     for failure in failed:

@@ -9,12 +9,14 @@ import numpy as np
 import scipy
 
 from sober.errors import counted
+from sober.methods import METHODS
 from sober.results import Made, Runs, as_runs, make
 
 if TYPE_CHECKING:
     import polars as pl
 
 FEW = 6  # runs below which a rank correlation says nothing, and even their range may miss the median
+LOOK = 20  # steps: models that took fewer show that a study runs, and nothing else
 MANY_LOST = 0.1  # a share of diverged runs that a reader must know of early
 
 Row = Mapping[str, Any]
@@ -42,6 +44,9 @@ class Results(NamedTuple):
 def findings(data: pl.DataFrame | Runs, made: Sequence[Made] | None = None) -> list[str]:
     """Up to six sentences on results, the most important first; from tables already made, or made here."""
     runs = as_runs(data)
+    if only_a_look(runs):
+        most = int(max(runs.labels("steps")))
+        return [f"Models were trained for {counted(most, 'step')}: that shows that it runs, and nothing about models."]
     made = make(runs)[0] if made is None else made
     results = Results(runs, {each.table.name: each.frame for each in made}, runs.leading(), _main_world(runs))
     early = [_lost] if np.mean(runs.labels("diverged")) > MANY_LOST else []
@@ -51,6 +56,13 @@ def findings(data: pl.DataFrame | Runs, made: Sequence[Made] | None = None) -> l
     ]
     said = [sentence for each in sentences if (sentence := each(results))]
     return said if len(said) > 2 else [*said, _held(runs)]
+
+
+def only_a_look(runs: Runs) -> bool:
+    """Whether models that learn step by step took so few that their numbers are no results."""
+    pairs = zip(runs.labels("method"), runs.labels("steps"), strict=True)
+    steps = [count for name, count in pairs if name not in METHODS or METHODS[name].losses > 0]
+    return bool(steps) and max(steps) < LOOK
 
 
 def _main_world(runs: Runs) -> str:

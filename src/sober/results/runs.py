@@ -55,7 +55,7 @@ class Number(NamedTuple):
 class Runs:
     """Results with a row for each of N runs and a column for each of K numbers, masked where there is none."""
 
-    about: pl.DataFrame  # run, world, method, setting, strength, seed, diverged
+    about: pl.DataFrame  # run, world, method, setting, strength, seed, steps, diverged
     numbers: Mapping[str, Number]  # the K columns, by the names that people read
     values: Float[MaskedArray, "N K"]
     flagged: Bool[np.ndarray, "N K"]
@@ -268,7 +268,7 @@ def _about(data: pl.DataFrame) -> pl.DataFrame:
 
     said = pl.col("flags").list.contains("diverged")
     about = data.group_by("run").agg(
-        pl.col("world", "method", "seed", "^hyper_.*$").first(),
+        pl.col("world", "method", "seed", "steps", "^hyper_.*$").first(),
         pl.col("short").first().alias("setting"),
         (said | ~pl.col("finite")).any().alias("diverged"),
     )
@@ -279,7 +279,7 @@ def _about(data: pl.DataFrame) -> pl.DataFrame:
         raise RequestError(
             f"runs {first} and {second} have the same world, setting and seed: their settings must differ"
         )
-    return about.select("run", "world", "method", "setting", "strength", "seed", "diverged")
+    return about.select("run", "world", "method", "setting", "strength", "seed", "steps", "diverged")
 
 
 def _strength(about: pl.DataFrame) -> pl.Expr:
