@@ -135,7 +135,7 @@ def test_unknown_names_and_values_are_refused(evidence: Evidence) -> None:
         find_criterion("mig")
     with pytest.raises(RequestError, match="kl has no setting 'partners': it has none"):
         CRITERIA["kl"](evidence, {"partners": 3})
-    with pytest.raises(RequestError, match="among must be one of all, settings, not 'none'"):
+    with pytest.raises(RequestError, match="among must be one of all, methods, settings, not 'none'"):
         CRITERIA["udr"](evidence, {"among": "none"})
 
 

@@ -44,7 +44,8 @@ def test_the_gradient_agrees_with_central_differences(name, choices):
     """A step of plain gradient descent at rate 1 moves the weights by the gradient, which is how it is read here."""
     method = METHODS[name]
     setup = Setup(TINY, (4, 4, 1), 3, 6, 40, Compute(jnp.float64), optax.sgd(1.0))
-    hyper = {k: v if isinstance(v, str | bool) else np.float64(v) for k, v in method.settings(choices).items()}
+    settings = method.complete(method.settings(choices))
+    hyper = {k: v if isinstance(v, str | bool) else np.float64(v) for k, v in settings.items()}
     images = jnp.asarray(np.random.default_rng(0).uniform(size=(6, 4, 4, 1)))
     state = jax.tree.map(np.asarray, jax.jit(lambda key: method.init(setup, key, hyper))(jax.random.key(1)))
 

@@ -279,7 +279,7 @@ def test_a_criterion_is_known_by_its_settings() -> None:
     one, other = beside["udr (lasso, settings)"].ours, beside["udr (spearman, settings)"].ours
     assert one is not None
     assert one == pytest.approx(-other)
-    assert beside["udr (lasso, all)"].note == "no such row"
+    assert beside["udr (lasso, methods)"].note == "no such row"
 
 
 def test_what_was_hardly_trained_is_refused() -> None:

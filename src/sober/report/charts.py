@@ -164,14 +164,16 @@ def curves(data: Any) -> alt.LayerChart:
     import altair as alt  # noqa: PLC0415
 
     base = alt.Chart(data).encode(x=alt.X("step:Q", title="step").axis(tickCount=6, format="~s"))
-    hue = alt.Color("world:N", sort=None, legend=alt.Legend(symbolOpacity=1))
-    stroke = alt.Stroke("world:N", sort=None, legend=None)  # not `color`, so that bands alone make the legend
-    dash = alt.StrokeDash("world:N", sort=None, legend=None, scale=alt.Scale(range=list(DASHES)))
+    fill = alt.Fill("world:N", sort=None, legend=None)  # not `color`, so that lines alone make the legend
+    hue, dash = (
+        alt.Color("world:N", sort=None),
+        alt.StrokeDash("world:N", sort=None, scale=alt.Scale(range=list(DASHES))),
+    )
     y = alt.Y("value:Q", title=None, scale=alt.Scale(zero=False))
     tips = _tips("world", "step", "value", "low", "high", "n")
     return _layers(
-        base.mark_area(opacity=0.18).encode(y=alt.Y("low:Q"), y2="high", color=hue),
-        base.mark_line(strokeWidth=1.75).encode(y=y, stroke=stroke, strokeDash=dash, tooltip=tips),
+        base.mark_area(opacity=0.18).encode(y=alt.Y("low:Q"), y2="high", fill=fill),
+        base.mark_line(strokeWidth=1.75).encode(y=y, color=hue, strokeDash=dash, tooltip=tips),
         height=300,
     )
 

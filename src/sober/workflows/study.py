@@ -53,7 +53,7 @@ class Scale:
     worlds: Sequence[str] | None = None
     strengths: int | None = None  # of each sweep, spread over its values
     learning_rate: float | None = None  # fewer steps may be larger ones
-    pictures: int | None = None
+    pictures: int | None = None  # for metrics, and at most so many for criteria
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +68,7 @@ class Study:
     preset: str = "study"
     criteria: Mapping[str, Mapping[str, Setting]] | Sequence[str | tuple[str, Mapping[str, Setting]]] = ()
     pictures: int | None = PICTURES  # that metrics look at; None is every picture there is
+    judged_by: int = JUDGED_BY  # pictures that criteria look at
     scales: Mapping[str, Scale] = dataclasses.field(default_factory=dict)
     keep_codes: bool = False
     scale: str = ""  # what was shrunk, in words
@@ -85,14 +86,12 @@ class Study:
     def measure(self) -> Measure:
         """What is measured of its models."""
         metrics = None if self.metrics is None else tuple(self.metrics)
-        # A study that is shrunk to fewer pictures is judged by as few.
-        judged_by = JUDGED_BY if self.pictures is None else min(JUDGED_BY, self.pictures)
         return Measure(
             metrics,
             self.preset,
             self.asked,
             pictures=self.pictures,
-            judged_by=judged_by,
+            judged_by=self.judged_by,
             show=True,
             keep_codes=self.keep_codes,
         )
@@ -116,6 +115,7 @@ class Study:
             products=[product for product in products if product.worlds],
             criteria=[_shrunk_criterion(asked, to, words) for asked in self.asked],
             pictures=to.pictures or self.pictures,
+            judged_by=min(self.judged_by, to.pictures or self.judged_by),
             scale=", ".join(dict.fromkeys(words)),
         )
 
