@@ -71,21 +71,18 @@ def test_models_compute_and_learn_the_same_by_kernels(monkeypatch: pytest.Monkey
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5 * np.abs(a).max())
 
 
-def inputs(name: str) -> list[tuple[Any, jax.ShapeDtypeStruct]]:
-    shapes = (8, *SHAPE), (8, 3)
-    return [
-        (net, jax.ShapeDtypeStruct(shape, "bfloat16")) for net, shape in zip(abstract(name).nets, shapes, strict=True)
-    ]
+def inputs(name: str) -> list[tuple[Any, tuple[int, ...]]]:
+    return list(zip(abstract(name).nets, ((8, *SHAPE), (8, 3)), strict=True))
 
 
 def test_on_a_cpu_plain_layers_compute_and_it_says_why() -> None:
-    chosen = path(inputs("conv"), 4)
+    chosen = path(inputs("conv"), "bfloat16", 4)
     assert chosen.kernels == frozenset()
     assert chosen.why == "convolutions by plain layers: kernels are for a GPU, and JAX computes on the cpu here"
 
 
 def test_of_nets_without_convolutions_nothing_is_said() -> None:
-    assert path(inputs("small"), 4) == (frozenset(), "")
+    assert path(inputs("small"), "bfloat16", 4) == (frozenset(), "")
 
 
 @pytest.mark.parametrize("right", [("down", "up"), ("up",)])
@@ -99,7 +96,7 @@ def test_those_kernels_are_used_that_are_right_and_faster(
         return Verdict(kind in right, f"{kind} was tried")
 
     monkeypatch.setattr(stretches, "tried", tried)
-    chosen = path(inputs("conv"), 7)
+    chosen = path(inputs("conv"), "bfloat16", 7)
     assert tries == [("down", (8, 16, 16, 1), 4, "bfloat16", 7), ("up", (8, 1, 1, 64), 4, "bfloat16", 7)]
     assert chosen.kernels == frozenset(right)
     words = {

@@ -13,7 +13,7 @@ from sklearn.linear_model import Lasso
 
 import sober
 from golden import Golden
-from sober.criteria.udr import UDR, all_to_all, pair_score, same_settings, udr
+from sober.criteria.udr import UDR, all_to_all, pair_score, same_methods, same_settings, udr
 from sober.errors import RequestError
 from sober.types import Codes, Run
 
@@ -135,6 +135,14 @@ def test_partners_are_drawn_among_all_or_among_runs_that_differ_in_their_seed() 
     assert same_settings(runs) == [[1, 2], [0, 2], [0, 1], [4, 5], [3, 5], [3, 4]]
     with pytest.raises(RequestError, match="train more seeds"):
         same_settings(runs[:4])
+
+
+def test_partners_are_drawn_among_runs_of_the_same_method_whatever_their_strength() -> None:
+    betas = [Run("blocks", "beta_vae", {"beta": beta}) for beta in (1, 4, 8)]
+    gammas = [Run("blocks", "factor_vae", {"gamma": gamma}) for gamma in (10, 20)]
+    assert same_methods([*betas, *gammas]) == [[1, 2], [0, 2], [0, 1], [4], [3]]
+    with pytest.raises(RequestError, match=r"no other run of its method .* train more seeds or strengths"):
+        same_methods([*betas, gammas[0]])
 
 
 def test_numbers_near_the_end_of_their_type_are_compared_like_others() -> None:

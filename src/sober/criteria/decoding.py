@@ -41,7 +41,7 @@ def reconstruction_errors(evidence: Evidence, seed: int, progress: Progress) -> 
     pictures = world.everything() if evidence.index is None else evidence.index
     errors = np.empty((2, len(evidence.runs), len(pictures)), np.float32)
     done = 0
-    for group in alike(evidence.models, models_at_once(evidence.runs[0], len(pictures))):
+    for group in alike(evidence.models, models_at_once(evidence.runs[0], pictures_at_once(evidence.runs[0]))):
         batch = pictures_at_once(evidence.runs[group[0]])
         spread = Spread(len(group))
         models = spread.place(stacked([evidence.models[m] for m in group]))

@@ -118,8 +118,7 @@ def _compute(model: Model, nets: Nets, models: int) -> Compute:
     encoder, decoder = blank(model.run, model.image_shape).nets
     pictures, codes = model.image_shape, (model.run.latents,)
     inputs = [(encoder, (BATCH, *pictures)), (decoder, (2 * BATCH, *codes)), (judge, (2 * BATCH, *pictures))]
-    shapes = [(net, jax.ShapeDtypeStruct(shape, model.run.precision)) for net, shape in inputs]
-    return Compute(jnp.dtype(model.run.precision), path(shapes, models).kernels)
+    return Compute(jnp.dtype(model.run.precision), path(inputs, model.run.precision, models).kernels)
 
 
 class Programs(NamedTuple):

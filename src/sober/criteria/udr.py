@@ -288,21 +288,21 @@ def all_to_all(models: int, partners: int | None = None, seed: int = 0) -> list[
 
 def same_methods(runs: Sequence[Run], partners: int | None = None, seed: int = 0) -> list[list[int]]:
     """For each run, others of its method at random, whatever their strength (the paper's A2A, within a model class)."""
-    drawn = _drawn([run.method for run in runs], partners, seed)
-    for run, others in zip(runs, drawn, strict=True):
-        if not others:
-            raise RequestError(f"run {run.identity} is the only one of {run.method}: train more seeds or strengths")
-    return drawn
+    why = "no other run of its method to compare it with: train more seeds or strengths"
+    return _with_partners(runs, _drawn([run.method for run in runs], partners, seed), why)
 
 
 def same_settings(runs: Sequence[Run], partners: int | None = None, seed: int = 0) -> list[list[int]]:
     """For each run, others at random that differ from it in nothing but the seed: so many partners, or all."""
-    drawn = _drawn([dataclasses.replace(run, seed=0).identity for run in runs], partners, seed)
+    why = "no partner with its settings and another seed: train more seeds"
+    return _with_partners(runs, _drawn([run.seedless for run in runs], partners, seed), why)
+
+
+def _with_partners(runs: Sequence[Run], drawn: list[list[int]], why: str) -> list[list[int]]:
+    """The partners that were drawn; a run that has none is refused."""
     for run, others in zip(runs, drawn, strict=True):
         if not others:
-            raise RequestError(
-                f"run {run.identity} has no partner with its settings and another seed: train more seeds"
-            )
+            raise RequestError(f"run {run.identity} has {why}")
     return drawn
 
 

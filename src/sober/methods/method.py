@@ -133,9 +133,7 @@ class Method:
     cost: float = 1.0  # about, of a step, in steps of a β-VAE (benchmarks/methods.py)
     advised: Callable[[bool, int], Mapping[str, tuple[float, ...]]] = no_advice
     objective: str = "loss"  # the term that falls as training gets on: in a game, one side's loss is the other's gain
-    model: Callable[..., Autoencoder] = (
-        autoencoder  # what it trains: of key, nets, shape, latents, and `shaping` by name
-    )
+    model: Callable[..., Autoencoder] = autoencoder  # what it trains: of key, nets, shape, latents, and `shaping`
     losses: int = 1  # that a step goes down, one after another; 0 where it follows no gradient
     step_of: str | None = None  # another method whose step it takes with other weights: tests of that one need no twin
     same_bits: bool = True  # whether a model's bits on a CPU are the same in a family of any size, from two on

@@ -71,12 +71,12 @@ class Path(NamedTuple):
     why: str = ""
 
 
-def path(nets: Sequence[tuple[Any, jax.ShapeDtypeStruct]], models: int) -> Path:
-    """For nets (of shapes without numbers) at inputs of these shapes and types, for so many models on a device.
+def path(nets: Sequence[tuple[Any, tuple[int, ...]]], dtype: Any, models: int) -> Path:
+    """For nets (of shapes without numbers) at inputs of these shapes and this type, for so many models on a device.
 
     Kernels are tried on this machine first, once for each shape: they must be right, and faster than plain layers.
     """
-    cases = [case for net, x in nets for case in _cases(net, x)]
+    cases = [case for net, shape in nets for case in _cases(net, jax.ShapeDtypeStruct(shape, dtype))]
     verdicts = [(stretch.kind, tried(stretch.kind, x.shape, _shapes(stretch), x.dtype, models)) for stretch, x in cases]
     refused = {kind: verdict.why for kind, verdict in verdicts if not verdict.use}
     used = [(kind, verdict) for kind, verdict in verdicts if kind not in refused]

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.ma import MaskedArray
 
-COMMAND = "sober score DIR --sample 10000 --seed 1, and the same with another seed"
-
 
 def stability(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
     """Locatello et al., Figures 21 and 22: rank correlation of metrics on one draw of pictures with those on another.

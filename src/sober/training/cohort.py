@@ -99,7 +99,7 @@ def best_program(world: World, run: Run, models: int) -> tuple[Program, str]:
     """That which trains so many models like this one on a device the fastest, and in words why it is this one."""
     encoder, decoder = blank(run, world.image_shape).nets
     inputs = (encoder, (run.batch, *world.image_shape)), (decoder, (run.batch, run.latents))
-    chosen = path([(net, jax.ShapeDtypeStruct(shape, run.precision)) for net, shape in inputs], models)
+    chosen = path(inputs, run.precision, models)
     return program(world, signature(run), chosen.kernels), chosen.why
 
 
