@@ -27,7 +27,7 @@ from sober.errors import RequestError
 from sober.files import load_arrays, save_arrays
 from sober.methods import METHODS, structure
 from sober.models.family import Family
-from sober.models.model import blank, stacked
+from sober.models.model import Model, blank, stacked
 from sober.nets import find_nets
 from sober.spread import MODELS, SHARED, Spread, mapped
 from sober.types import Codes, Run
@@ -181,25 +181,63 @@ def _stored(family: Family, run: Run, pictures: Pictures) -> tuple[Path, Index |
 def compute(family: Family, runs: Sequence[Run], index: Index, pictures: Pictures, told: Callable[[int], None]) -> None:
     """One pass of pictures through the encoders of models alike, stored."""
     trained = [family.model(run) for run in runs]
-    spread = Spread(len(runs))
-    models = spread.place(stacked(trained))
     (family.folder / "codes").mkdir(exist_ok=True)
-    mean = np.empty((len(runs), len(index), runs[0].latents), np.float32)
+    mean, logvar = one_pass(family.world, trained, index, told)
+    for m, run in enumerate(runs):
+        about = {
+            "kind": "sober.codes",
+            "run": run.identity,
+            "flags": json.dumps(_flags(trained[m], mean[m], logvar[m])),
+        }
+        save_arrays(codes_path(family, run, pictures), {"mean": mean[m], "logvar": logvar[m]}, about)
+
+
+def encode_pictures(world: World, models: Sequence[Model], index: Index) -> list[Codes]:
+    """Codes of the pictures of an index under each of these models, with their factors; nothing is kept.
+
+    The world need not be the one that they were trained on, if its pictures have the same shape.
+    """
+    if wrong := {model.image_shape for model in models} - {world.image_shape}:
+        raise RequestError(f"{world.spec} has pictures of {world.image_shape}, and the models see {wrong.pop()}")
+    index = world.checked(np.asarray(index))
+    factors, encoded = world.labels(index), {}
+    alike: dict[Any, list[int]] = {}
+    for m, model in enumerate(models):
+        alike.setdefault((structure(model.run), model.run.nets), []).append(m)
+    for places in alike.values():
+        for part in evenly(places, models_at_once(models[places[0]].run, len(index))):
+            chosen = [models[m] for m in part]
+            for m, mean, logvar in zip(part, *one_pass(world, chosen, index), strict=True):
+                flags = tuple(sorted({*_flags(models[m], mean, logvar), *world.flags}))
+                spread = logvar if models[m].autoencoder.reading.has_spread else None
+                encoded[m] = Codes(mean, spread, factors, world.factors, flags)
+    return [encoded[m] for m in range(len(models))]
+
+
+def one_pass(
+    world: World, trained: Sequence[Model], index: Index, told: Callable[[int], None] = lambda codes: None
+) -> tuple[Float[np.ndarray, "M N D"], Float[np.ndarray, "M N D"]]:
+    """Means and log-variances of pictures under models alike, as many pictures at a time as nets take."""
+    spread = Spread(len(trained))
+    models = spread.place(stacked(trained))
+    first = trained[0].run
+    mean = np.empty((len(trained), len(index), first.latents), np.float32)
     logvar = np.empty_like(mean)
-    batch = pictures_at_once(runs[0])
+    batch = pictures_at_once(first)
     for start in range(0, len(index), batch):
         part = index[start : start + batch]
         padded = np.pad(part, (0, batch - len(part)), mode="edge")  # one shape, one compilation
-        data, places = family.world.gather(padded)
-        means, logvars = spread.trimmed(_forward()(family.world, models, spread.copied(data), places))
+        data, places = world.gather(padded)
+        means, logvars = spread.trimmed(_forward()(world, models, spread.copied(data), places))
         mean[:, start : start + len(part)] = means[:, : len(part)]
         logvar[:, start : start + len(part)] = logvars[:, : len(part)]
-        told(len(runs) * (start + len(part)))
-    for m, run in enumerate(runs):
-        finite = np.isfinite(mean[m]).all() and np.isfinite(logvar[m]).all()
-        flags = ["diverged"] * (trained[m].diverged is not None) + ["not_finite"] * (not finite)
-        about = {"kind": "sober.codes", "run": run.identity, "flags": json.dumps(flags)}
-        save_arrays(codes_path(family, run, pictures), {"mean": mean[m], "logvar": logvar[m]}, about)
+        told(len(trained) * (start + len(part)))
+    return mean, logvar
+
+
+def _flags(model: Model, mean: Float[np.ndarray, "N D"], logvar: Float[np.ndarray, "N D"]) -> list[str]:
+    finite = np.isfinite(mean).all() and np.isfinite(logvar).all()
+    return ["diverged"] * (model.diverged is not None) + ["not_finite"] * (not finite)
 
 
 @functools.cache
