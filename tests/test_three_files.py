@@ -26,6 +26,7 @@ from sober.methods import METHODS
 from sober.metrics import METRICS
 from sober.nets import NETS
 from sober.results.runs import as_runs
+from sober.tasks import TASKS
 from sober.workflows import study as studies
 from sober.workflows.plan import plan
 from sober.workflows.study import find_study, shipped
@@ -33,9 +34,9 @@ from sober.worlds import WORLDS
 from sober.worlds.views import VIEWS
 from test_cli import run as command
 
-REGISTRIES: tuple[dict[str, Any], ...] = (METRICS, CRITERIA, METHODS, NETS, WORLDS, VIEWS)
+REGISTRIES: tuple[dict[str, Any], ...] = (METRICS, CRITERIA, TASKS, METHODS, NETS, WORLDS, VIEWS)
 
-# A study, and one of each kind that it brings along. Of `lopsided` and `restless` the lowest value is the best.
+# A study, and one of each kind that it brings along. Of `lopsided`, `restless` and `guessing` the lowest is the best.
 OWN = '''
 """Is a heavy VAE lopsided?"""
 
@@ -53,6 +54,7 @@ from sober.metrics import METRICS, Meaning, Measured, Metric
 from sober.nets import NETS, Nets
 from sober.nets.dense import dense_decoder, dense_encoder
 from sober.nets.nets import Cost as NetsCost
+from sober.tasks import TASKS, Task
 from sober.worlds import WORLDS, Grid
 from sober.worlds.views import VIEWS, View
 
@@ -88,6 +90,24 @@ CRITERIA["restless"] = Criterion(
     better="lower",
     headline=True,
     cost=lambda settings, models: Cost(seconds=CRITERION_SECONDS * models),
+)
+
+
+def guess(subjects, *, seed, progress, shared, share):
+    halves = [np.asarray(codes.mean, float)[: int(share * len(codes.mean))] for codes in subjects.codes]
+    wrong = [(half[:, 0] > 0) != (codes.factors[: len(half), 0] > 3) for half, codes in zip(halves, subjects.codes)]
+    misses = [float(np.mean(some)) for some in wrong]
+    return [Measured({"guessing": miss}, errors={"guessing": 0.1}) for miss in misses]
+
+
+TASKS["guessing"] = Task(
+    name="guessing",
+    summary="does the sign of the first latent tell left from right?",
+    reference="Hunch (2026) Guessing Games",
+    scores={"guessing": Meaning("share of wrong guesses", better="lower", headline=True)},
+    perform=guess,
+    settings={"share": 0.5},
+    cost=lambda settings, models: Cost(seconds=TASK_SECONDS * models),
 )
 
 
@@ -161,9 +181,10 @@ study = Study(
     ],
     metrics=["modularity", "lopsided"],
     criteria={"restless": {}},
+    tasks={"guessing": {"share": 1.0}},
 )
 '''
-COSTS = {"METRIC_SECONDS": 0.0, "CRITERION_SECONDS": 0.0, "METHOD_COST": 1.0, "NETS_COST": 1.0}
+COSTS = {"METRIC_SECONDS": 0.0, "CRITERION_SECONDS": 0.0, "TASK_SECONDS": 0.0, "METHOD_COST": 1.0, "NETS_COST": 1.0}
 
 
 def write(path: Path, **changes: float) -> Path:
@@ -227,7 +248,7 @@ def test_a_study_file_adds_one_of_each_kind_and_is_taken_back(tmp_path: Path) ->
     with registries_restored():
         find_study(write(tmp_path / "mine.py"))
         added = [[name for name in now if name not in was] for now, was in zip(REGISTRIES, before, strict=True)]
-    assert added == [["lopsided"], ["restless"], ["heavy_vae"], ["pocket"], ["dots"], ["every"]]
+    assert added == [["lopsided"], ["restless"], ["guessing"], ["heavy_vae"], ["pocket"], ["dots"], ["every"]]
     assert [list(registry) for registry in REGISTRIES] == before
 
 
@@ -239,6 +260,7 @@ def test_a_study_file_adds_one_of_each_kind_and_is_taken_back(tmp_path: Path) ->
     [
         ("metrics", ["lopsided", "0 to 1, lower is better", "On Lopsided Codes"]),
         ("criteria", ["restless", "lower is better", "Codes That Cannot Sit Still"]),
+        ("tasks", ["guessing", "0 to 1, lower is better", "share=0.5", "Guessing Games"]),
         ("methods", ["heavy_vae", "weight", "from 0", "Heavy Autoencoders", "pocket", "Nets That Fit"]),
         ("worlds", ["dots", "64", "8×8×1", "upper 8, lower 8"]),
     ],
@@ -254,6 +276,8 @@ def test_commands_take_what_a_study_file_adds(done: Done, tmp_path: Path) -> Non
     scores = json.loads(said("score", tmp_path / "codes.npz", "--metrics", "lopsided", "--json"))
     assert scores == {"lopsided": pytest.approx(0.9)}
     assert "lopsided" in json.loads(said("score", tmp_path / "codes.npz", "--json")), "it is in the default battery"
+    guesses = json.loads(said("score", tmp_path / "codes.npz", "--tasks", "guessing", "--set", "share=1", "--json"))
+    assert guesses == {"guessing": 0.25}
     ranking = said("select", done.folder, "--criterion", "restless")
     assert "restless" in ranking
     lowest = done.table().filter(metric="restless").sort("value")["run"][0]
@@ -287,6 +311,7 @@ def test_the_plan_counts_what_a_study_file_adds(tmp_path: Path) -> None:
     [
         ("METRIC_SECONDS", 6 * 1_000.0),  # for each run
         ("CRITERION_SECONDS", 6 * 1_000.0),
+        ("TASK_SECONDS", 6 * 1_000.0),
         ("METHOD_COST", 999 * 6 * 20 * 8 * 8 / 64**2 / 13),  # steps of the nets `conv` on two cores
         ("NETS_COST", 999 * 6 * 20 * 8 * 8 / 64**2 / 13),
     ],
@@ -322,21 +347,24 @@ def test_the_table_has_what_a_study_file_adds(done: Done) -> None:
     assert set(table["method"]) == {"heavy_vae"}
     assert set(table["nets"]) == {"pocket"}
     assert set(table["world"]) == {"dots | every 2"}
-    rows = table.filter(pl.col("metric").is_in(["lopsided", "restless"]))
+    rows = table.filter(pl.col("metric").is_in(["lopsided", "restless", "guessing"]))
     about = ("metric", "kind", "better", "supervised", "pictures")
     assert dict(collections.Counter(rows.select(about).iter_rows())) == {
         ("lopsided", "metric", "lower", True, 32): 6,
         ("restless", "criterion", "lower", False, 32): 6,
+        ("guessing", "task", "lower", True, 32): 6,
     }
+    assert set(rows.filter(metric="guessing")["settings"]) == {'{"share": 1.0}'}
     assert rows["value"].is_finite().all()
 
 
 def test_numbers_that_a_study_file_adds_are_turned_the_right_way(done: Done) -> None:
     """Registries that were copied when Sober was imported would not know which way is better."""
     runs = as_runs(done.table())
-    assert {name: runs.numbers[name].sign for name in ("lopsided", "restless", "modularity")} == {
+    assert {name: runs.numbers[name].sign for name in ("lopsided", "restless", "guessing", "modularity")} == {
         "lopsided": -1,
         "restless": -1,
+        "guessing": -1,
         "modularity": 1,
     }
     assert runs.leading() == "lopsided", "it says of itself that it speaks for others"
@@ -385,7 +413,11 @@ def test_the_report_says_what_a_study_file_adds(page: str) -> None:
     assert all(parts.values())
     for name in ("lopsided", "restless", "dots | every 2", "weight"):
         assert name in parts["leaderboard"], name
-    for words in ("share of the largest variance (0 to 1, lower is better)", "It sees how far codes are from zero."):
+    for words in (
+        "share of the largest variance (0 to 1, lower is better)",
+        "It sees how far codes are from zero.",
+        "share of wrong guesses (0 to 1, lower is better)",
+    ):
         assert words in parts["measured"], words
     for name in ("--method heavy_vae", "--nets pocket", "'dots | every 2'"):
         assert name in parts["reproduce"], name
@@ -396,6 +428,7 @@ def test_the_report_says_what_a_study_file_adds(page: str) -> None:
     [
         "Wry (2026) On Lopsided Codes",
         "Fidget (2026) Codes That Cannot Sit Still",
+        "Hunch (2026) Guessing Games",
         "Anvil (2026) Heavy Autoencoders",
         "Pocket (2026) Nets That Fit",
         "Speck (2026) Two Dots",
@@ -415,8 +448,8 @@ def test_the_report_puts_the_lowest_first(page: str, done: Done) -> None:
 # Nobody asks for one of them by name, or keeps a list of his own.
 
 SOURCE = Path(sober.__file__).parent
-HOMES = ("metrics", "criteria", "methods", "nets", "worlds")  # where names belong
-LIVE = {"METRICS", "CRITERIA", "METHODS", "NETS", "WORLDS", "VIEWS"}
+HOMES = ("metrics", "criteria", "tasks", "methods", "nets", "worlds")  # where names belong
+LIVE = {"METRICS", "CRITERIA", "TASKS", "METHODS", "NETS", "WORLDS", "VIEWS"}
 
 DEFAULT = "what is done where nobody says what to do"
 ARRAY = "an array or a column of that name, about pictures or latents"
@@ -458,7 +491,7 @@ ALLOWED: dict[str, dict[str, str]] = {
 
 def registered() -> set[str]:
     """Every name that somebody might be asked for by."""
-    scores = {score for metric in METRICS.values() for score in metric.scores}
+    scores = {score for registry in (METRICS, TASKS) for entry in registry.values() for score in entry.scores}
     return scores.union(shipped(), *REGISTRIES)
 
 

@@ -47,6 +47,7 @@ _HOME = {
     "load": "sober.models.model",
     "open": "sober.workflows.opened",
     "score": "sober.metrics",
+    "task": "sober.tasks",
     "train": "sober.workflows.train",
     "tune": "sober.workflows.tune",
     "udr": "sober.criteria.udr",
@@ -55,9 +56,10 @@ _HOME = {
 _RENAMED = {
     "encode": "encode_results",
     "open": "open_results",
+    "task": "perform",
     "udr": "udr_of_arrays",
 }  # public names that another name has at home
-_ROOMS = ("criteria", "methods", "metrics", "nets", "worlds")
+_ROOMS = ("criteria", "methods", "metrics", "nets", "tasks", "worlds")
 
 __all__ = [
     "Adam",
@@ -86,6 +88,8 @@ __all__ = [
     "nets",
     "open",
     "score",
+    "task",
+    "tasks",
     "train",
     "tune",
     "udr",

@@ -1,15 +1,16 @@
-"""The values that flow through Sober: Factor, Codes, Training, Run and Score. Each can be saved and looked at."""
+"""The values that flow through Sober: Factor, Codes, Training, Run, Asked, Score. Each can be saved and looked at."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import hashlib
+import itertools
 import json
 import math
 import operator
-from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -219,6 +220,38 @@ class Run:
     def _digest(self) -> bytes:
         text = json.dumps(self.canonical(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).digest()
+
+
+class Asked(NamedTuple):
+    """A criterion or a task by name, with those of its settings that differ from its own."""
+
+    name: str
+    settings: Mapping[str, Setting] = {}
+
+    @staticmethod
+    def all(asked: Mapping[str, Mapping[str, Setting]] | Iterable[Any]) -> tuple[Asked, ...]:
+        """What was asked as people write it: names, names with settings, or several of one name as pairs."""
+        if isinstance(asked, Mapping):
+            asked = asked.items()
+        return tuple(Asked(named) if isinstance(named, str) else Asked(*named) for named in asked)
+
+    @staticmethod
+    def each_with(
+        asked: Iterable[Asked], settings: Mapping[str, Setting], settings_of: Callable[[str], Iterable[str]]
+    ) -> tuple[Asked, ...]:
+        """Settings go to each that has one of that name; one that none has is refused."""
+        asked = tuple(asked)
+        known = {name: list(settings_of(name)) for name, _ in asked}
+        every = dict.fromkeys(itertools.chain(*known.values()))
+        if unknown := [name for name in settings if name not in every]:
+            raise RequestError(f"no setting {listed(unknown)!r}: {listed(known)} have {listed(every) or 'none'}")
+        return tuple(
+            Asked(name, {**own, **{setting: value for setting, value in settings.items() if setting in known[name]}})
+            for name, own in asked
+        )
+
+    def plain(self) -> list[Any]:
+        return [self.name, dict(self.settings)]
 
 
 Better = Literal["higher", "lower", "neither"]

@@ -27,7 +27,7 @@ app = App(
     suppress_keyboard_interrupt=False,  # `main` says what was stopped and how to go on
 )
 for name in (
-    *("demo", "worlds", "methods", "metrics", "criteria", "train", "encode", "score", "select", "fit", "tune"),
+    *("demo", "worlds", "methods", "metrics", "criteria", "tasks", "train", "encode", "score", "select", "fit", "tune"),
     *("report", "tables", "explore", "traverse"),
 ):
     app.command(f"sober.cli.{name}:{name}", name=name)

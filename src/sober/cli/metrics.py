@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sober.cli.console import console, indented
-from sober.metrics import METRICS
+from sober.metrics import METRICS, Metric
+from sober.tasks import Task
 from sober.words import assignments
 
 
@@ -16,9 +17,15 @@ def metrics() -> None:
         console.print(f"[bold]{name}[/]  {metric.summary}")
         if not metric.default:
             indented("[dim]only when asked for: by name, or with --metrics all[/]")
-        for score, meaning in metric.scores.items():
-            indented(f"[cyan]{score}[/]  {meaning.summary} [dim]({meaning})[/]")
-        indented(f"[dim]settings[/]  {assignments(metric.settings)}")
-        for preset, changes in metric.presets.items():
-            indented(f"[dim]preset {preset}[/]  {assignments(changes)}")
-        indented(f"[dim]{metric.reference}[/]\n")
+        say_scores(metric)
+
+
+def say_scores(measure: Metric | Task) -> None:
+    """Prints the scores of a metric or a task with their range and direction, its settings, and its paper."""
+    for score, meaning in measure.scores.items():
+        indented(f"[cyan]{score}[/]  {meaning.summary} [dim]({meaning})[/]")
+    if measure.settings:
+        indented(f"[dim]settings[/]  {assignments(measure.settings)}")
+    for preset, changes in measure.presets.items():
+        indented(f"[dim]preset {preset}[/]  {assignments(changes)}")
+    indented(f"[dim]{measure.reference}[/]\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,12 +12,14 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from sober.cli.console import console, errors
-from sober.cli.options import Json
+from sober.cli.options import Json, Set
 from sober.errors import RequestError, listed
 from sober.files import read_npz
-from sober.metrics import FLAGS, METRICS, Scores
+from sober.metrics import FLAGS, METRICS, Metric, Scores
 from sober.metrics import score as score_arrays
-from sober.words import text_of
+from sober.tasks import TASKS, Task, find_task, joined, perform
+from sober.types import Asked
+from sober.words import parse_settings, text_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,6 +32,8 @@ def score(
     /,
     *,
     metrics: str | None = None,
+    tasks: str | None = None,
+    set_: Set = None,
     preset: str = "study",
     sample: int | None = None,
     seed: int = 0,
@@ -42,13 +47,18 @@ def score(
     Without factors, what needs no labels is measured. Scores of a folder's models go into its table; those that are
     there are not computed again.
 
-    Examples: `sober score codes.npz` · `sober score codes.npz --metrics mig,dci --json` · `sober score runs/blocks`
+    Examples: `sober score codes.npz` · `sober score codes.npz --metrics mig,dci --json` · `sober score runs/blocks` ·
+    `sober score runs/blocks --tasks downstream`
 
     Parameters
     ----------
     metrics
         Metrics or single scores, separated by commas, as `sober metrics` lists them, or all; without it
-        those that `sober metrics` does not say to ask for.
+        those that `sober metrics` does not say to ask for, or none where --tasks are given.
+    tasks
+        Tasks to perform with the codes, separated by commas, as `sober tasks` lists them.
+    set_
+        Settings of the tasks, as in folds=3; may be given more than once.
     preset
         study (Locatello et al. 2020), paper (each metric's own), or another that a metric has.
     sample
@@ -62,16 +72,17 @@ def score(
     full
         With --json: an object with scores, flags, standard errors, settings, seconds and the arrays behind them.
     """
-    asked = metrics.split(",") if metrics else None
+    asked = metrics.split(",") if metrics else () if tasks else None
+    performed = _tasks(tasks, set_ or [])
     if source.is_dir():
-        _score_folder(source, asked, preset, sample, seed, repeats, as_json, full)
+        _score_folder(source, asked, performed, preset, sample, seed, repeats, as_json, full)
         return
     if sample is not None:
         raise RequestError("--sample is for a folder of results: a file is scored as it is")
     arrays = read_npz(source)
     if "codes" not in arrays:
         raise RequestError(f"{source} has no array 'codes': it has {listed(arrays) or 'none'}")
-    about = {name: arrays[name].astype(str).tolist() for name in ("names", "kinds") if name in arrays}
+    about: dict[str, Any] = {name: arrays[name].astype(str).tolist() for name in ("names", "kinds") if name in arrays}
     scores = score_arrays(
         arrays["codes"],
         arrays.get("factors"),
@@ -82,6 +93,9 @@ def score(
         repeats=repeats,
         **about,
     )
+    for task, settings in performed:
+        options: dict[str, Any] = {**about, **settings}
+        joined(scores, perform(task, arrays["codes"], arrays.get("factors"), preset=preset, seed=seed, **options))
     if as_json:
         for name, flags in scores.flags.items() if not full else ():
             for flag in flags:
@@ -93,9 +107,18 @@ def score(
             console.print(f"[yellow]{flag}[/]  {FLAGS[flag]}", soft_wrap=True)
 
 
+def _tasks(tasks: str | None, settings: Sequence[str]) -> tuple[Asked, ...]:
+    """The tasks that a person named, each with those of the settings that it has."""
+    names = list(dict.fromkeys(tasks.split(","))) if tasks else []
+    if settings and not names:
+        raise RequestError("--set changes settings of tasks: name some with --tasks")
+    return Asked.each_with(Asked.all(names), parse_settings(settings), lambda name: find_task(name).settings)
+
+
 def _score_folder(
     source: Path,
-    asked: list[str] | None,
+    asked: Sequence[str] | None,
+    tasks: tuple[Asked, ...],
     preset: str,
     sample: int | None,
     seed: int,
@@ -108,7 +131,9 @@ def _score_folder(
 
     results = open_results(source)
     with bar() as watcher:
-        rows = results.score(asked, preset=preset, sample=sample, seed=seed, repeats=repeats, watcher=watcher)
+        rows = results.score(
+            asked, tasks=tasks, preset=preset, sample=sample, seed=seed, repeats=repeats, watcher=watcher
+        )
     if as_json:
         print(json_text(_plain_rows(rows, full)))
     else:
@@ -143,10 +168,11 @@ def scores_table(scores: Scores) -> Table:
     table = Table(box=None, header_style="dim")
     for column in ("score", "value", *(["±"] if scores.errors else []), "from", "to", "better", "flags"):
         table.add_column(column, justify="left" if column in ("score", "better", "flags") else "right", no_wrap=True)
-    for metric in METRICS.values():
-        for name, meaning in metric.scores.items():
+    measures: list[Metric | Task] = [*METRICS.values(), *TASKS.values()]
+    for measure in measures:
+        for name, meaning in measure.scores.items():
             if name in scores:
-                error = [f"{scores.errors[name]:.4f}"] if scores.errors else []
+                error = [f"{scores.errors[name]:.4f}" if name in scores.errors else ""] if scores.errors else []
                 ends = [
                     f"{end:g}" if math.isfinite(end) else "∞" if end > 0 else "-∞"
                     for end in (meaning.low, meaning.high)

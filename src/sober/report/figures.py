@@ -61,7 +61,7 @@ def drawable(runs: Runs, made: Sequence[Made]) -> list[Figure]:
 def _of_scores(runs: Runs, tables: Mapping[str, Made]) -> Iterator[Figure]:
     board = tables["leaderboard"]
     caption = dataclasses.replace(board.table, title="Scores of runs").caption(runs)
-    sound, names = runs.sound(), runs.ordered([*runs.metrics(), *runs.criteria()])
+    sound, names = runs.sound(), runs.ordered(runs.whole())
     by = ("world", "metric")
     keys = list(itertools.product(sound.different("world"), names))
     dots = len(sound.about) <= DOTS * len(runs.different("world"))

@@ -14,6 +14,7 @@ from sober.metrics.registry import METRICS
 from sober.report.sortable import Cell, Column, table
 from sober.results import Made, Runs
 from sober.results.runs import VARIANT, preferred
+from sober.tasks import TASKS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,7 +27,7 @@ def leaderboard(runs: Runs, board: Made) -> str:
     """Each setting in each world, the best by the leading number first, in turn from every world."""
     import polars as pl  # noqa: PLC0415
 
-    names, lead = runs.ordered([*runs.metrics(), *runs.criteria()]), runs.leading()
+    names, lead = runs.ordered(runs.whole()), runs.leading()
     rows = board.frame.partition_by("world", "setting", as_dict=True)
     found = {key: {row["metric"]: row for row in part.iter_rows(named=True)} for key, part in rows.items()}
     placed = board.frame.filter(metric=lead).with_columns(place=pl.int_range(pl.len()).over("world"))
@@ -81,8 +82,9 @@ def short(value: float) -> str:
 
 
 def meaning(known: str) -> str:
-    """What a metric or criterion says, from its registry; nothing for those of others."""
-    about = {score: found for metric in METRICS.values() for score, found in metric.scores.items()}
+    """What a metric, task or criterion says, from its registry; nothing for those of others."""
+    of_metrics, of_tasks = ([measure.scores for measure in known.values()] for known in (METRICS, TASKS))
+    about = {score: found for scores in (*of_metrics, *of_tasks) for score, found in scores.items()}
     if known in about:
         return f"{about[known].summary} ({about[known]})"
     return f"{CRITERIA[known].summary}" if known in CRITERIA else ""
@@ -95,7 +97,7 @@ def every_run(runs: Runs, frame: pl.DataFrame) -> str:
             f"<p>Single runs are left out, as there are {len(runs.about):,}: they are all in the store, in "
             "<code>scores.parquet</code>.</p>"
         )
-    names = runs.ordered([*runs.metrics(), *runs.criteria()])
+    names = runs.ordered(runs.whole())
     flags = _flags_of_runs(frame, runs)
     about = runs.about.select("run", "world", "setting", "seed").iter_rows()
     columns = [

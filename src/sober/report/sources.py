@@ -18,6 +18,7 @@ from sober.nets import NETS
 from sober.report.leaderboard import meaning
 from sober.results import Made, Request, Runs
 from sober.results.rows import run_of
+from sober.tasks import TASKS
 from sober.types import ADAM
 from sober.words import text_of
 from sober.worlds import WORLDS
@@ -54,8 +55,8 @@ def citations(runs: Runs, frame: pl.DataFrame) -> str:
         for reference, what in sorted(used.items())
     ]
     return (
-        f'<ul class="works">{"".join(items)}</ul><p>BibTeX for each stands on the page of the method, metric or '
-        "criterion in Sober’s documentation.</p>"
+        f'<ul class="works">{"".join(items)}</ul><p>BibTeX for each stands on the page of the method, metric, '
+        "criterion or task in Sober’s documentation.</p>"
     )
 
 
@@ -69,6 +70,9 @@ def _used(runs: Runs, frame: pl.DataFrame) -> Iterator[tuple[str, str]]:
         for metric in METRICS.values():
             if name in metric.scores:
                 yield metric.reference, f"metric {metric.name}"
+        for task in TASKS.values():
+            if name in task.scores:
+                yield task.reference, f"task {task.name}"
         if name in CRITERIA:
             yield CRITERIA[name].reference, f"criterion {name}"
     for name in sorted(frame["nets"].unique()):

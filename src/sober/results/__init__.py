@@ -3,13 +3,12 @@
 from sober.results.folder import Folder
 from sober.results.formats import latex, markdown, write
 from sober.results.papers import TABLES, Made, Table, make
-from sober.results.request import Asked, Measure, Request
+from sober.results.request import Measure, Request
 from sober.results.runs import Runs, as_runs
 from sober.results.store import Store
 
 __all__ = [
     "TABLES",
-    "Asked",
     "Folder",
     "Made",
     "Measure",

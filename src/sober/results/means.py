@@ -61,7 +61,7 @@ def _chosen(part: Runs, scores: Sequence[str]) -> Iterator[tuple[str, str, Runs]
     if len(settings) == 1:
         yield ("fixed", *settings[0])
         return
-    supervised = [name for name in scores if part.numbers[name].supervised]
+    supervised = [name for name in scores if name in part.metrics()]
     best, middle = (np.array([_goodness(some, names) for _, some in settings]) for names in (supervised, scores))
     if not np.isnan(best).all():
         yield ("best", *settings[int(np.nanargmax(best))])
@@ -112,12 +112,12 @@ def _means(columns: MaskedArray, settings: np.ndarray, counts: np.ndarray) -> Fl
 
 def label_free(runs: Runs) -> list[str]:
     """Criteria, and metrics that need no labels, of which one end is the good one."""
-    return [name for name in measured(runs) if not runs.numbers[name].supervised and runs.numbers[name].sign]
+    return [name for name in measured(runs) if name in runs.criteria() and runs.numbers[name].sign]
 
 
 def measured(runs: Runs) -> list[str]:
-    """Metrics, and what criteria said: not numbers of training."""
-    return [*runs.metrics(), *(name for name in runs.criteria() if runs.numbers[name].kind != "training")]
+    """Of metrics, tasks and criteria: not numbers of training."""
+    return [name for name in runs.whole() if runs.numbers[name].kind != "training"]
 
 
 def _std(values: Sequence[float]) -> float | None:

@@ -190,7 +190,7 @@ def means_against_samples(data: pl.DataFrame | Runs, *, resamples: int = RESAMPL
 def strength_trends(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
     """Rank correlation of each number with the strength of regularisation, over the runs of a method in a world."""
     runs = as_runs(data)
-    names, rows = [*runs.metrics(), *runs.criteria()], []
+    names, rows = runs.whole(), []
     runs = runs.where(runs.about["strength"].is_not_null().to_numpy())
     for (world, method), part in runs.by("world", "method"):
         n, found = ranked(np.ma.array(part.labels("strength")[:, None]), part.columns(names), resamples, seed)
@@ -205,7 +205,8 @@ def leaderboard(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: 
     `best` is the probability that its run is the best when one run of each setting is drawn.
     """
     runs = as_runs(data)
-    names, worlds, settings = [*runs.metrics(), *runs.criteria()], runs.different("world"), runs.different("setting")
+    names = runs.whole()
+    worlds, settings = runs.different("world"), runs.different("setting")
     grid = runs.grid(names, settings)
     flat = grid.reshape(-1, grid.shape[-1])
     medians = median_intervals(flat, resamples=resamples, seed=seed)

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from sober.criteria.criterion import PICTURES as JUDGED_BY
 from sober.results.settings import flat
 from sober.training.cohort import signature
-from sober.types import Run, Setting
+from sober.types import Asked, Run
 from sober.words import text_of
 
 FORMAT = 2
@@ -20,23 +20,9 @@ PICTURES = 20_000  # that models are scored by: metrics draw 10,000 to learn fro
 Maker = Literal["train", "fit", "tune", "study"]
 
 
-class Asked(NamedTuple):
-    """A criterion by name, with those of its settings that differ from its own."""
-
-    name: str
-    settings: Mapping[str, Setting] = {}
-
-    @staticmethod
-    def all(criteria: Mapping[str, Mapping[str, Setting]] | Iterable[Any]) -> tuple[Asked, ...]:
-        """Criteria as people write them: names, names with settings, or several of one name as pairs."""
-        if isinstance(criteria, Mapping):
-            criteria = criteria.items()
-        return tuple(Asked(each) if isinstance(each, str) else Asked(*each) for each in criteria)
-
-
 @dataclasses.dataclass(frozen=True)
 class Measure:
-    """What to measure of trained models: by metrics, which look at factors, and by criteria, which do not."""
+    """What to measure of trained models: by metrics, which look at factors, by criteria, which do not, and in use."""
 
     metrics: tuple[str, ...] | None = ()  # metrics or single scores; None is the whole battery
     preset: str = "study"
@@ -48,9 +34,13 @@ class Measure:
     repeats: int = 1  # how often metrics draw their rows
     show: bool = False  # whether to keep what a report shows of chosen models
     keep_codes: bool = True
+    tasks: tuple[Asked, ...] = ()
 
     def plain(self) -> dict[str, Any]:
-        return {**dataclasses.asdict(self), "criteria": [[name, dict(settings)] for name, settings in self.criteria]}
+        """As JSON can hold it. Tasks came later than folders that do without: those stay as they are."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "tasks"}
+        tasks = {"tasks": [asked.plain() for asked in self.tasks]} if self.tasks else {}
+        return {**fields, "criteria": [asked.plain() for asked in self.criteria], **tasks}
 
     @staticmethod
     def of(plain: Mapping[str, Any]) -> Measure:
@@ -60,6 +50,7 @@ class Measure:
                 **plain,
                 "metrics": None if metrics is None else tuple(metrics),
                 "criteria": Asked.all(plain["criteria"]),
+                "tasks": Asked.all(plain.get("tasks", ())),
             }
         )
 

@@ -21,6 +21,7 @@ from sober.metrics import METRICS
 from sober.results.judged import Pairs
 from sober.results.rows import OF_RUN, OF_SCORE, run_of
 from sober.results.settings import short_settings
+from sober.tasks import TASKS
 from sober.types import Better, ScoreKind
 from sober.words import assignments
 
@@ -88,11 +89,27 @@ class Runs:
 
     def metrics(self) -> list[str]:
         """Supervised scores, each whole: no unified ones."""
-        return [name for name, number in self.numbers.items() if number.supervised and not number.matrix]
+        return [
+            name
+            for name, number in self.numbers.items()
+            if number.kind != "task" and number.supervised and not number.matrix
+        ]
+
+    def tasks(self) -> list[str]:
+        """What codes were good for."""
+        return [name for name, number in self.numbers.items() if number.kind == "task"]
 
     def criteria(self) -> list[str]:
         """All that needs no labels."""
-        return [name for name, number in self.numbers.items() if not number.supervised and not number.matrix]
+        return [
+            name
+            for name, number in self.numbers.items()
+            if number.kind != "task" and not number.supervised and not number.matrix
+        ]
+
+    def whole(self) -> list[str]:
+        """All numbers that stand for themselves: of metrics, tasks, and what needs no labels."""
+        return [*self.metrics(), *self.tasks(), *self.criteria()]
 
     def unified(self) -> list[str]:
         """Unified scores, and the metrics whose rules they are made of."""
@@ -300,8 +317,9 @@ def places(values: Iterable[Any]) -> dict[Any, int]:
 
 
 def _meanings() -> dict[str, Any]:
-    """What every score of every metric means, by its name."""
-    return {name: meaning for metric in METRICS.values() for name, meaning in metric.scores.items()}
+    """What every score of every metric and task means, by its name."""
+    of_metrics, of_tasks = ([measure.scores for measure in known.values()] for known in (METRICS, TASKS))
+    return {name: meaning for scores in (*of_metrics, *of_tasks) for name, meaning in scores.items()}
 
 
 def _reading_order() -> list[str]:

@@ -91,6 +91,7 @@ class Task:
     presets: Mapping[str, Mapping[str, Setting]] = dataclasses.field(default_factory=dict)  # what others change
     quick: Mapping[str, Setting] = dataclasses.field(default_factory=dict)  # changes that make it fast, for tests
     needs: Literal["codes", "models"] = "codes"  # whether arrays are enough
+    supervised: bool = True  # whether it looks at factors
     together: int = 64  # models in one call, at most: rows are written after each
     steps: str = ""  # the setting that counts steps of training, where it trains
     # Settings in full: what those that depend on the world, or on a file, come to. Rows have them so.

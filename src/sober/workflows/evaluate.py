@@ -4,9 +4,9 @@ Every step leaves its results in the folder and is skipped where they are there,
 processes may work on one folder: each claims a piece of work, and a claim ends with its process. In a study a piece
 that fails is tried once more, a cohort one run at a time, and then listed; it never stops the others.
 
-A cohort is trained, encoded, and scored by metrics; then the models of each world are judged by criteria, and what the
-report shows of some of them is kept. All of it looks at one set of pictures, or at a part of it. So each model is
-encoded once.
+A cohort is trained, encoded, scored by metrics and put to use in tasks; then the models of each world are judged by
+criteria, and what the report shows of some of them is kept. All of it looks at one set of pictures, or at a part of
+it. So each model is encoded once.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import errno
 import functools
 import importlib.metadata
 import importlib.util
+import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,30 +28,35 @@ import threadpoolctl
 from sober.criteria import find_criterion
 from sober.criteria.criterion import Criterion, Evidence, all_finite, fit_to_judge
 from sober.criteria.udr import informative_latents
+from sober.device import evenly
 from sober.errors import FullDiskError, RequestError, brief, counted
 from sober.machine import in_order
 from sober.metrics.score import resolved, score
-from sober.models.encode import encode, forget, index_of
+from sober.models.encode import HOST_BYTES, encode, forget, index_of
 from sober.models.family import Family
 from sober.models.model import load
 from sober.results.folder import Folder
 from sober.results.judged import Judged, Question, load_judged
 from sober.results.measured import keep_parts
-from sober.results.request import Asked, Cohort, Measure
+from sober.results.request import Cohort, Measure
 from sober.results.rows import KEY, Key, key_of
 from sober.shared import Shared
+from sober.tasks import Subjects, as_scores
 from sober.training.progress import Progress, Stopped, Watcher
 from sober.training.train import train
-from sober.types import Codes, Run, Score
+from sober.types import Asked, Codes, Run, Score
 from sober.workflows.desk import Desk, Stages
-from sober.workflows.looking import Known, judged_by, known, looked_at, measured_by
+from sober.workflows.looking import Known, Wanted, judged_by, known, looked_at, measured_by
 from sober.workflows.rows import (
     criterion_keys,
     criterion_rows,
     metric_rows,
+    task_keys,
+    task_rows,
     training_key,
     training_rows,
     unmeasured_rows,
+    unperformed_rows,
 )
 
 if TYPE_CHECKING:
@@ -60,7 +66,7 @@ ROWS_AT_ONCE = 8  # models whose scores are written together
 WAIT = 1.0  # seconds between looks at what other processes do
 
 
-class Task(NamedTuple):
+class Piece(NamedTuple):
     """A piece of work that is left."""
 
     name: str
@@ -98,32 +104,32 @@ class Evaluation:
         `only` limits it to the pieces of work whose names begin so: one cohort, or all judgements.
         """
         while True:
-            outcomes = [self._attempt(task) for task in self.tasks() if task.name.startswith(only)]
+            outcomes = [self._attempt(piece) for piece in self.pieces() if piece.name.startswith(only)]
             if "done" in outcomes:
                 continue
             if "claimed" not in outcomes:
                 return
             time.sleep(WAIT)
 
-    def tasks(self) -> Iterator[Task]:
+    def pieces(self) -> Iterator[Piece]:
         """Pieces of work that are left, those first that others wait for."""
         done = self.folder.store.done()
         for cohort in self.folder.request.cohorts:
             if cohort.world in self.folder.request.missing or self.desk.given_up(cohort.name):
                 continue
             if any(self._left(run, done) for run in cohort.runs):
-                yield Task(cohort.name, functools.partial(self.cohort, cohort), cohort.runs)
+                yield Piece(cohort.name, functools.partial(self.cohort, cohort), cohort.runs)
         for family in self.folder.families.values():
             trained = family.part(family.finished)
             if trained.runs and self._settled(family) and (self.measure.criteria or self.measure.show):
                 name = self._judgement(trained)
                 if not self._concluded(trained, done) and not self.desk.given_up(name):
-                    yield Task(name, functools.partial(self.conclude, trained), trained.runs)
+                    yield Piece(name, functools.partial(self.conclude, trained), trained.runs)
 
-    # A cohort: train, encode, score.
+    # A cohort: train, encode, score, put to use.
 
     def cohort(self, cohort: Cohort) -> None:
-        """Trains what is not trained and scores what is not scored, of the runs of a cohort."""
+        """Trains what is not trained, scores what is not scored, tries what is not tried, of the runs of a cohort."""
         family = self.folder.families[cohort.world].part(cohort.runs)
         self._check_models(family)
         untrained = [run for run in cohort.runs if not family.model_path(run).exists()]
@@ -136,6 +142,10 @@ class Evaluation:
         done = self.folder.store.done()
         self._training_rows(family, done)
         self._score(cohort.name, family, done)
+        for wanted in self._known(cohort.world).tasks if self.measure.tasks else ():
+            self._try(cohort.name, family, wanted, done)
+        if not (self.measure.keep_codes or self.measure.criteria or self.measure.show):
+            forget(family, cohort.runs)
 
     def _check_models(self, family: Family) -> None:
         """Sets aside models that are damaged, so that they are trained again."""
@@ -177,8 +187,6 @@ class Evaluation:
                 if count % ROWS_AT_ONCE == 0 or count == len(wanted):
                     self._write(rows)
                     rows = []
-        if not (self.measure.keep_codes or self.measure.criteria or self.measure.show):
-            forget(family, list(wanted))
 
     def _scores(self, wanted: dict[Run, list[str]], encoded: tuple[Run, Codes]) -> list[Score]:
         (run, codes), asked = encoded, self.measure
@@ -189,6 +197,60 @@ class Evaluation:
             keep_parts(self.folder.path, run.identity, scores)
             return metric_rows(run, scores, asked, len(codes.mean))
         return []
+
+    def _try(self, name: str, family: Family, wanted: Wanted, done: dict[Key, int]) -> None:
+        """A task, with every trained run that has no row of it: as many at once as one program takes."""
+        runs = [run for run in family.finished if self._untried(run, wanted, done)]
+        if not runs:
+            return
+        if wanted.refused:
+            if self.strict:
+                raise RequestError(f"{wanted.task.name}: {wanted.refused}")
+            return
+        pictures, whole = (which(self.measure, family.world) for which in (measured_by, looked_at))
+        index = None if pictures is None else index_of(family.world, pictures)
+        size = 8 * runs[0].latents * self._known(family.label).measured_by  # bytes of one model's codes
+        encoded, count = encode(family, runs, pictures=pictures, within=whole, progress=self._told(name)), 0
+        for part in evenly(runs, max(1, min(wanted.task.together, HOST_BYTES // size))):
+            subjects = [next(encoded) for _ in part]
+            alone = self.desk.tries(_tried(wanted, part)) > 0  # a run that fails takes no other with it the second time
+            for some in [[subject] for subject in subjects] if alone else [subjects]:
+                self._perform(name, family, wanted, some, index, (count, len(runs)))
+                count += len(some)
+                self._tell(name, wanted.task.name, count, len(runs))
+
+    def _perform(
+        self,
+        name: str,
+        family: Family,
+        wanted: Wanted,
+        encoded: Sequence[tuple[Run, Codes]],
+        index: np.ndarray | None,
+        so_far: tuple[int, int],
+    ) -> None:
+        """A task with some models at once, whose rows are then written; those whose codes are no numbers say so."""
+        asked, task, started = self.measure, wanted.task, time.monotonic()
+        fit = [(run, codes) for run, codes in encoded if all_finite(codes.mean)]
+        unfit = [(run, codes) for run, codes in encoded if not all_finite(codes.mean)]
+        self._write(row for run, codes in unfit for row in unperformed_rows(run, wanted, asked, codes))
+        if not fit:
+            return
+        runs = [run for run, _ in fit]
+        subjects = Subjects(tuple(codes for _, codes in fit), tuple(runs), family.world, index, family.model)
+        with self._noting(_tried(wanted, runs), runs):
+            before, total = so_far
+
+            def told(part: int, whole: int) -> None:
+                """In thousandths of a model, so that one task has one bar whatever it counts."""
+                self._tell(name, task.name, int(1000 * (before + len(fit) * part / max(whole, 1))), 1000 * total)
+
+            outcomes = task(subjects, wanted.settings, preset=asked.preset, seed=asked.seed, progress=told)
+            seconds, rows = (time.monotonic() - started) / len(fit), []
+            for (run, codes), outcome in zip(fit, outcomes, strict=True):
+                scores = as_scores(task, wanted.settings, outcome, subjects, seconds)
+                keep_parts(self.folder.path, run.identity, scores)
+                rows += task_rows(run, wanted, scores, asked, len(codes.mean))
+            self._write(rows)
 
     # A world: judge, show.
 
@@ -261,13 +323,13 @@ class Evaluation:
                     yield answer
 
     def rows(self, runs: Sequence[Run]) -> pl.DataFrame:
-        """The rows of the table that this evaluation's metrics wrote, or found there, about some runs."""
+        """The rows of the table that this evaluation's metrics and tasks wrote, or found there, about some runs."""
         import polars as pl  # noqa: PLC0415
 
         keys = [
             {**dict(zip(KEY, key, strict=True)), "score": place}
             for run in runs
-            for place, key in enumerate(key for keys in self._keys(run).values() for key in keys)
+            for place, key in enumerate([*itertools.chain(*self._keys(run).values()), *self._task_keys(run)])
         ]
         table = self.folder.store.table()
         if not keys:
@@ -283,7 +345,22 @@ class Evaluation:
             return self.trains and not self.desk.given_up(Cohort.of([run]).name)
         if training_key(run) not in done:
             return True
-        return bool(self._lacking(run, done)) and not self.desk.given_up(f"score-{run.identity}")
+        if self._lacking(run, done) and not self.desk.given_up(f"score-{run.identity}"):
+            return True
+        tasks = self._known(run.world).tasks if self.measure.tasks else ()
+        return any(self._untried(run, wanted, done) for wanted in tasks if self.strict or not wanted.refused)
+
+    def _untried(self, run: Run, wanted: Wanted, done: dict[Key, int]) -> bool:
+        """Whether the table has no row of a task about a run, and a study has not given it up."""
+        keys = task_keys(run, wanted, self.measure, self._known(run.world).measured_by)
+        if any(key in done for key in keys):
+            return False
+        return self.strict or not self.desk.given_up(_tried(wanted, [run]))
+
+    def _task_keys(self, run: Run) -> list[Key]:
+        tasks = self._known(run.world).tasks if self.measure.tasks else ()
+        pictures = self._known(run.world).measured_by if tasks else 0
+        return [key for wanted in tasks for key in task_keys(run, wanted, self.measure, pictures)]
 
     def _lacking(self, run: Run, done: dict[Key, int]) -> list[str]:
         """Metrics, or single scores, of which the table has no row."""
@@ -377,16 +454,16 @@ class Evaluation:
 
     # What went wrong, and where things stand.
 
-    def _attempt(self, task: Task) -> str:
+    def _attempt(self, piece: Piece) -> str:
         """`done`, well or noted as a failure, or `claimed` by another."""
-        claim = self.folder.store.claim(task.name)
+        claim = self.folder.store.claim(piece.name)
         if claim is None:
             return "claimed"
         with claim:
-            with self._noting(task.name, task.runs):
-                task.do()
-                self.desk.succeeded(task.name)
-            self.desk.finished(task.name)
+            with self._noting(piece.name, piece.runs):
+                piece.do()
+                self.desk.succeeded(piece.name)
+            self.desk.finished(piece.name)
         return "done"
 
     @contextlib.contextmanager
@@ -444,6 +521,11 @@ class _Telling:
         done = before + progress.done
         left = (total - done) / progress.rate if progress.rate else float("nan")
         return progress._replace(done=done, total=total, seconds_left=left, cohort=number + 1, cohorts=len(cohorts))
+
+
+def _tried(wanted: Wanted, runs: Sequence[Run]) -> str:
+    """The name of the work on a task with some runs."""
+    return f"{wanted.task.name}-{Cohort.of(runs).name}"
 
 
 def _has_polars() -> bool:

@@ -37,12 +37,12 @@ from sober.models.grid import grid
 from sober.models.model import Model, latent_kl, load
 from sober.report.pictures import traversals
 from sober.results.folder import Folder, usable_folder
-from sober.results.request import Asked, Measure, Request, cohorts_of
+from sober.results.request import Measure, Request, cohorts_of
 from sober.spread import Spread
 from sober.training.cohort import best_program
 from sober.training.feed import Feed
 from sober.training.progress import Watcher
-from sober.types import Run, Setting, Training
+from sober.types import Asked, Run, Setting, Training
 from sober.workflows.evaluate import Evaluation
 from sober.workflows.opened import Results
 from sober.workflows.select import ranked

@@ -15,10 +15,10 @@ from sober.models.model import Model
 from sober.results.folder import Folder
 from sober.results.judged import pairs_of
 from sober.results.papers import Made, make
-from sober.results.request import JUDGED_BY, Asked, Measure, Request
+from sober.results.request import JUDGED_BY, Measure, Request
 from sober.results.runs import Runs, as_runs
 from sober.training.progress import Watcher
-from sober.types import Codes, Run, Setting
+from sober.types import Asked, Codes, Run, Setting
 from sober.workflows.evaluate import Evaluation
 from sober.workflows.score import score_models
 from sober.workflows.select import select
@@ -107,16 +107,28 @@ class Results:
         self,
         metrics: str | Sequence[str] | None = None,
         *,
+        tasks: str | Mapping[str, Mapping[str, Setting]] | Sequence[str | Asked] = (),
         preset: str = "study",
         sample: int | None = None,
         seed: int = 0,
         repeats: int = 1,
         watcher: Watcher | None = None,
     ) -> pl.DataFrame:
-        """Measures every finished model, as `sober.score` does arrays, and returns the rows that say so."""
+        """Measures every finished model, as `sober.score` does arrays, and returns the rows that say so.
+
+        `tasks` are performed with their codes; with settings as `{"downstream": {"folds": 3}}`. `metrics=()` leaves
+        the metrics out.
+        """
         names = [metrics] if isinstance(metrics, str) else metrics
         return score_models(
-            self.opened, names, preset=preset, sample=sample, seed=seed, repeats=repeats, watcher=watcher
+            self.opened,
+            names,
+            tasks=Asked.all([tasks] if isinstance(tasks, str) else tasks),
+            preset=preset,
+            sample=sample,
+            seed=seed,
+            repeats=repeats,
+            watcher=watcher,
         )
 
     def select(

@@ -20,6 +20,7 @@ from sober.methods import METHODS, Structure, structure
 from sober.metrics.score import resolved
 from sober.nets import NETS, Nets
 from sober.results.request import Cohort, Request, cohorts_of
+from sober.tasks import find_task
 from sober.types import Run
 from sober.workflows.study import Absent, Study, planned_world
 
@@ -67,7 +68,7 @@ class Plan:
         device = "cpu" if jax.default_backend() == "cpu" else "gpu"
         seconds = sum(work(cohort) / self._rate(cohort.runs[0], device) for cohort in self.cohorts)
         seconds += len(self.runs) * sum(metric.seconds for metric, _, _ in resolved(self.study.metrics, True))
-        seconds += sum(self._judging(runs, device) for runs in self.request.by_world().values())
+        seconds += sum(self._measuring(runs, device) for runs in self.request.by_world().values())
         size = sum(4 * _weights(*self._shape(cohort)) * len(cohort.runs) for cohort in self.cohorts)
         if self.study.keep_codes:
             size += sum(CODE_BYTES * run.latents * self._pictures(run) for run in self.runs.values())
@@ -77,13 +78,16 @@ class Plan:
         """That metrics look at."""
         return self.sizes[run.world] if self.study.pictures is None else self.study.pictures
 
-    def _judging(self, runs: tuple[Run, ...], device: str) -> float:
-        seconds = 0.0
+    def _measuring(self, runs: tuple[Run, ...], device: str) -> float:
+        """What criteria and tasks take with the models of a world."""
+        costs = []
         for name, changes in self.study.asked:
             criterion = find_criterion(name)
-            cost = criterion.cost(criterion.configured(changes), len(runs))
-            seconds += cost.seconds + cost.steps * len(runs) / self._rate(runs[0], device)
-        return seconds
+            costs.append(criterion.cost(criterion.configured(changes), len(runs)))
+        for name, changes in self.study.asked_tasks:
+            task = find_task(name)
+            costs.append(task.cost(task.configured(self.study.preset, changes), len(runs)))
+        return sum(cost.seconds + cost.steps * len(runs) / self._rate(runs[0], device) for cost in costs)
 
     def _rate(self, run: Run, device: str) -> float:
         """Model-steps a second of a β-VAE with the nets of a run, on its pictures."""

@@ -1,4 +1,4 @@
-"""What was measured as rows of the table: where training ended, what metrics found, what criteria said."""
+"""What was measured as rows of the table: where training ended, what metrics found, what criteria and tasks said."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from sober.results.judged import Question
 from sober.results.request import Measure
 from sober.results.rows import Key, key_of
 from sober.types import Codes, Run, Score, Setting
+from sober.workflows.looking import Wanted
 
 PRESET = "label_free"  # of criteria, which have no other
 TRAINED = "training"  # of numbers that training left
@@ -39,14 +40,19 @@ def training_key(run: Run) -> Key:
 
 def metric_rows(run: Run, scores: Scores, measure: Measure, pictures: int) -> list[Score]:
     """What metrics found in a model's codes of so many pictures."""
-    rows = []
-    for name, value in scores.items():
-        metric, error = home_of(name), scores.errors.get(name)
-        row = _metric_row(run, name, scores.settings[metric.name], measure, pictures)
-        between = None if error is None else (value - 1.96 * error, value + 1.96 * error)
-        seconds = scores.seconds[metric.name]
-        rows.append(dataclasses.replace(row, value=value, flags=scores.flags[name], interval=between, seconds=seconds))
-    return rows
+    homes = {name: home_of(name).name for name in scores}
+    return [
+        _with_number(_metric_row(run, name, scores.settings[home], measure, pictures), scores, home)
+        for name, home in homes.items()
+    ]
+
+
+def _with_number(row: Score, scores: Scores, home: str) -> Score:
+    """A row with its number, and between what it lies where its standard error is known."""
+    value, error = scores[row.metric], scores.errors.get(row.metric)
+    between = None if error is None else (value - 1.96 * error, value + 1.96 * error)
+    flags, seconds = scores.flags[row.metric], scores.seconds[home]
+    return dataclasses.replace(row, value=value, flags=flags, interval=between, seconds=seconds)
 
 
 def unmeasured_rows(run: Run, metrics: Sequence[str], measure: Measure, codes: Codes) -> list[Score]:
@@ -117,3 +123,36 @@ def criterion_keys(question: Question) -> list[Key]:
         key_of(Score(run, question.criterion, 0.0, preset=PRESET, settings=settings, pictures=pictures, draw=draw))
         for run in question.runs
     ]
+
+
+def task_rows(run: Run, wanted: Wanted, scores: Scores, measure: Measure, pictures: int) -> list[Score]:
+    """What a task gave with a model's codes of so many pictures."""
+    return [_with_number(_task_row(run, wanted, name, measure, pictures), scores, wanted.task.name) for name in scores]
+
+
+def unperformed_rows(run: Run, wanted: Wanted, measure: Measure, codes: Codes) -> list[Score]:
+    """What is to be said of a model whose codes are no numbers: that no task was performed, and why."""
+    flags = tuple(sorted({*codes.flags, "not_finite"}))
+    rows = (_task_row(run, wanted, name, measure, len(codes.mean)) for name in wanted.task.scores)
+    return [dataclasses.replace(row, flags=flags) for row in rows]
+
+
+def task_keys(run: Run, wanted: Wanted, measure: Measure, pictures: int) -> list[Key]:
+    """The keys of the rows that a task may have about a run."""
+    return [key_of(_task_row(run, wanted, name, measure, pictures)) for name in wanted.task.scores]
+
+
+def _task_row(run: Run, wanted: Wanted, name: str, measure: Measure, pictures: int) -> Score:
+    """A row without a number."""
+    return Score(
+        run.identity,
+        name,
+        math.nan,
+        "task",
+        measure.preset,
+        wanted.settings,
+        wanted.task.scores[name].better,
+        supervised=wanted.task.supervised,
+        pictures=pictures,
+        draw=measure.seed,
+    )

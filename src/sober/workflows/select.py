@@ -8,13 +8,13 @@ from sober.criteria import Criterion, Ranking, find_criterion
 from sober.criteria.criterion import Judgement
 from sober.criteria.ranking import ranking
 from sober.criteria.registry import USUAL
-from sober.errors import RequestError, listed
+from sober.errors import RequestError
 from sober.models.family import Family
 from sober.results.folder import Folder
 from sober.results.judged import Judged
-from sober.results.request import JUDGED_BY, Asked, Measure
+from sober.results.request import JUDGED_BY, Measure
 from sober.training.progress import Watcher
-from sober.types import Setting
+from sober.types import Asked, Setting
 from sober.words import assignments
 from sober.workflows.evaluate import Evaluation
 
@@ -82,11 +82,4 @@ def _asked(criteria: Sequence[str | Asked], settings: Mapping[str, Setting]) -> 
     asked = Asked.all([Asked(each) if isinstance(each, str) else each for each in criteria])
     if not asked:
         raise RequestError("name at least one criterion to rank by")
-    known = {name: set(find_criterion(name).settings) for name, _ in asked}
-    every = set().union(*known.values())
-    if unknown := set(settings) - every:
-        raise RequestError(f"no setting {listed(unknown)!r}: {listed(known)} have {listed(every)}")
-    return tuple(
-        Asked(name, {**own, **{setting: value for setting, value in settings.items() if setting in known[name]}})
-        for name, own in asked
-    )
+    return Asked.each_with(asked, settings, lambda name: find_criterion(name).settings)

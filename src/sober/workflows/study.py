@@ -13,12 +13,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sober.criteria import find_criterion
+from sober.criteria import Criterion, find_criterion
 from sober.errors import MissingError, RequestError, UnknownError, brief, listed
 from sober.methods import find_method
 from sober.models.grid import Pictured, Sweep, grid
-from sober.results.request import JUDGED_BY, PICTURES, Asked, Measure
-from sober.types import Run, Setting, Training
+from sober.results.request import JUDGED_BY, PICTURES, Measure
+from sober.tasks import Task, find_task
+from sober.types import Asked, Run, Setting, Training
 from sober.worlds import World, check_views, world
 
 TRAINING = Training()
@@ -47,7 +48,7 @@ class Scale:
     """How a study is shrunk. What is None stays."""
 
     seeds: int | None = None
-    steps: int | None = None  # of models, and at most so many of a criterion that trains
+    steps: int | None = None  # of models, and at most so many of a criterion or a task that trains
     batch: int | None = None
     nets: str | None = None  # of methods that work with any
     worlds: Sequence[str] | None = None
@@ -67,7 +68,8 @@ class Study:
     metrics: Sequence[str] | None = None  # the default battery unless told
     preset: str = "study"
     criteria: Mapping[str, Mapping[str, Setting]] | Sequence[str | tuple[str, Mapping[str, Setting]]] = ()
-    pictures: int | None = PICTURES  # that metrics look at; None is every picture there is
+    tasks: Mapping[str, Mapping[str, Setting]] | Sequence[str | tuple[str, Mapping[str, Setting]]] = ()
+    pictures: int | None = PICTURES  # that metrics and tasks look at; None is every picture there is
     judged_by: int = JUDGED_BY  # pictures that criteria look at
     scales: Mapping[str, Scale] = dataclasses.field(default_factory=dict)
     keep_codes: bool = False
@@ -76,11 +78,18 @@ class Study:
     def __post_init__(self) -> None:
         for name, settings in self.asked:
             find_criterion(name).configured(settings)
+        for name, settings in self.asked_tasks:
+            find_task(name).configured(self.preset, settings)
 
     @property
     def asked(self) -> tuple[Asked, ...]:
         """Its criteria, each with its settings; the same may come several times with others."""
         return Asked.all(self.criteria)
+
+    @property
+    def asked_tasks(self) -> tuple[Asked, ...]:
+        """Its tasks, each with its settings."""
+        return Asked.all(self.tasks)
 
     @property
     def measure(self) -> Measure:
@@ -94,6 +103,7 @@ class Study:
             judged_by=self.judged_by,
             show=True,
             keep_codes=self.keep_codes,
+            tasks=self.asked_tasks,
         )
 
     def scaled(self, name: str | None) -> Study:
@@ -113,7 +123,8 @@ class Study:
         return dataclasses.replace(
             self,
             products=[product for product in products if product.worlds],
-            criteria=[_shrunk_criterion(asked, to, words) for asked in self.asked],
+            criteria=[_shorter(asked, find_criterion(asked.name), to, words) for asked in self.asked],
+            tasks=[_shorter(asked, find_task(asked.name), to, words) for asked in self.asked_tasks],
             pictures=to.pictures or self.pictures,
             judged_by=min(self.judged_by, to.pictures or self.judged_by),
             scale=", ".join(dict.fromkeys(words)),
@@ -171,17 +182,16 @@ def _shrunk_sweep(method: str, sweep: Sweep, strengths: int | None, shorter: flo
     return values
 
 
-def _shrunk_criterion(asked: Asked, to: Scale, words: list[str]) -> Asked:
-    """A criterion that trains, as PIPE does, takes no more steps than the models that it judges."""
-    criterion = find_criterion(asked.name)
-    if not criterion.steps or to.steps is None:
+def _shorter(asked: Asked, measure: Criterion | Task, to: Scale, words: list[str]) -> Asked:
+    """A criterion or a task that trains, as PIPE does, takes no more steps than the models that it is about."""
+    if not measure.steps or to.steps is None:
         return asked
-    before = criterion.configured(asked.settings)[criterion.steps]
+    before = {**measure.settings, **asked.settings}[measure.steps]
     assert isinstance(before, int | float)
     if before <= to.steps:
         return asked
     words.append(f"{asked.name} steps {before:,} → {to.steps:,}")
-    return asked._replace(settings={**asked.settings, criterion.steps: to.steps})
+    return asked._replace(settings={**asked.settings, measure.steps: to.steps})
 
 
 def _two_digits(value: float) -> float:

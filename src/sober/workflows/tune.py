@@ -30,9 +30,9 @@ from sober.files import locked, read_json, write_json
 from sober.methods import find_method
 from sober.models.grid import grid
 from sober.results.folder import Folder
-from sober.results.request import Asked, Cohort, Measure, Request, cohorts_of
+from sober.results.request import Cohort, Measure, Request, cohorts_of
 from sober.training.progress import Watcher
-from sober.types import Run, Setting, Training
+from sober.types import Asked, Run, Setting, Training
 from sober.workflows.evaluate import Evaluation
 from sober.workflows.space import FORM, Range
 from sober.workflows.trials import Seen, Trial, Tuned, seen, valued

@@ -1,0 +1,275 @@
+"""How tasks are performed, whatever they are: by the one evaluation, into the one table, and on arrays."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import sober
+from families import BLOCKS, small_runs
+from sober.criteria.criterion import Cost
+from sober.errors import RequestError, UnknownError
+from sober.metrics import Meaning, Measured
+from sober.models.encode import encode_pictures
+from sober.results.measured import kept_parts
+from sober.tasks import TASKS, Subjects, Task, find_task
+from sober.types import Asked
+from sober.workflows.evaluate import Evaluation
+from sober.workflows.opened import Results
+from sober.workflows.train import train
+from test_cli import run as command
+
+
+class Calls:
+    """A task of our own, and whom it was performed with."""
+
+    def __init__(self) -> None:
+        self.runs: list[tuple[str, ...]] = []
+        self.fails: str = ""  # on this run
+
+    def perform(self, subjects: Subjects, *, seed: int, progress: Any, shared: Any, power: float) -> list[Measured]:
+        self.runs.append(tuple(run.identity for run in subjects.runs))
+        if self.fails and self.fails in self.runs[-1]:
+            raise ArithmeticError("cannot lift this one")
+        progress(1, 2)
+        return [
+            Measured(
+                {"lifting": float(np.mean(np.abs(codes.mean) ** power)), "lifting_seed": float(seed)},
+                ("few_rows",),
+                {"weight_per_factor": np.arange(len(codes.about))},
+                {"lifting": 0.5},
+            )
+            for codes in subjects.codes
+        ]
+
+
+@pytest.fixture
+def calls() -> Iterator[Calls]:
+    found = Calls()
+    TASKS["lifting"] = Task(
+        "lifting",
+        "how heavy are codes?",
+        "Crane (2026) Heavy Codes",
+        {"lifting": Meaning("mean power", high=np.inf), "lifting_seed": Meaning("the seed", better="neither")},
+        found.perform,
+        {"power": 1.0},
+        presets={"paper": {"power": 2.0}},
+        together=2,
+        cost=lambda settings, models: Cost(seconds=models),
+    )
+    yield found
+    del TASKS["lifting"]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    return train(small_runs(sweep={"beta": [1.0, 4.0]}), BLOCKS, tmp_path_factory.mktemp("tasks") / "family")
+
+
+@pytest.fixture
+def family(trained: Results, tmp_path: Path) -> Results:
+    """The same models in a folder of their own."""
+    folder = tmp_path / "family"
+    (folder / "models").mkdir(parents=True)
+    for path in (trained.folder / "models").glob("*"):
+        (folder / "models" / path.name).hardlink_to(path)
+    (folder / "request.json").write_bytes((trained.folder / "request.json").read_bytes())
+    return sober.open(folder)
+
+
+def test_rows_of_a_task_stand_in_the_table_beside_the_others(family: Results, calls: Calls) -> None:
+    rows = family.score(["mig"], tasks=["lifting"])
+    assert collections.Counter(rows["metric"]) == {"mig": 4, "lifting": 4, "lifting_seed": 4}
+    about = rows.filter(metric="lifting")
+    assert set(about["kind"]) == {"task"}
+    assert set(about["settings"]) == {'{"power": 1.0}'}
+    assert set(about["pictures"]) == {4096}
+    assert about["flags"].to_list() == [["few_rows"]] * 4
+    assert (about["high"] - about["low"]).to_list() == pytest.approx([2 * 1.96 * 0.5] * 4)
+    for run in family.finished:
+        row = about.filter(run=run.identity).row(0, named=True)
+        assert row["value"] == pytest.approx(np.mean(np.abs(family.codes(run).mean)), rel=1e-6)
+    kept = {kept.metric: kept.parts for kept in kept_parts(family.folder, family.finished[0].identity)}
+    assert kept["lifting"]["weight_per_factor"].tolist() == [0, 1, 2, 3]
+    assert "mig" in kept
+
+
+def test_what_is_in_the_table_is_not_done_again_and_other_settings_are(family: Results, calls: Calls) -> None:
+    first = family.score((), tasks="lifting")
+    assert [len(runs) for runs in calls.runs] == [2, 2], "as many at once as the task takes"
+    assert set(first["metric"]) == {"lifting", "lifting_seed"}, "no metric was asked for"
+    again = family.score((), tasks="lifting")
+    assert len(calls.runs) == 2
+    assert again.equals(first)
+    family.score((), tasks={"lifting": {"power": 3.0}})
+    family.score((), tasks="lifting", preset="paper")
+    family.score((), tasks="lifting", seed=1, sample=100)
+    assert len(calls.runs) == 8
+    table = family.table().filter(metric="lifting")
+    assert sorted(table["settings"].unique()) == ['{"power": 1.0}', '{"power": 2.0}', '{"power": 3.0}']
+    assert sorted(table["pictures"].unique()) == [100, 4096]
+
+
+def test_a_model_whose_codes_are_no_numbers_gets_a_row_that_says_so(
+    family: Results, calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sober.workflows import evaluate  # noqa: PLC0415
+
+    broken = family.finished[1]
+
+    def spoilt(*arguments: Any, **settings: Any) -> Iterator[Any]:
+        for run, codes in encode(*arguments, **settings):
+            bad = dataclasses.replace(codes, mean=np.full_like(codes.mean, np.nan), flags=("diverged",))
+            yield run, bad if run == broken else codes
+
+    encode = evaluate.encode
+    monkeypatch.setattr(evaluate, "encode", spoilt)
+    family.score((), tasks="lifting")
+    rows = family.table().filter(run=broken.identity, metric="lifting")
+    assert rows["value"].to_list() == [None]
+    assert rows["flags"].to_list() == [["diverged", "not_finite"]]
+    assert broken.identity not in [identity for runs in calls.runs for identity in runs]
+    assert len(family.table().filter(metric="lifting")) == 4
+
+
+def test_in_a_study_a_model_that_fails_takes_no_other_with_it(family: Results, calls: Calls) -> None:
+    calls.fails = family.finished[0].identity
+    measure = dataclasses.replace(family.request.measure, metrics=(), tasks=(Asked("lifting"),))
+    Evaluation(family.opened, measure, trains=False, strict=False).all()
+    rows = family.table().filter(metric="lifting")
+    assert set(rows["run"]) == {run.identity for run in family.finished[1:]}
+    failures = Evaluation(family.opened, measure).desk.failures()
+    assert any("cannot lift this one" in failure.error for failure in failures)
+    with pytest.raises(ArithmeticError, match="cannot lift"):
+        family.score((), tasks="lifting")
+
+
+def test_a_task_that_cannot_be_asked_of_a_world_is_refused_and_in_a_study_left_out(
+    family: Results, calls: Calls
+) -> None:
+    TASKS["lifting"] = dataclasses.replace(
+        TASKS["lifting"], refuses=lambda settings, world: f"{world.name} has nothing to lift: take another world"
+    )
+    with pytest.raises(RequestError, match="lifting: blocks has nothing to lift"):
+        family.score((), tasks="lifting")
+    measure = dataclasses.replace(family.request.measure, metrics=(), tasks=(Asked("lifting"),))
+    Evaluation(family.opened, measure, trains=False, strict=False).all()
+    assert calls.runs == []
+
+
+def test_the_request_of_a_folder_remembers_its_tasks_and_older_ones_have_none(family: Results, calls: Calls) -> None:
+    measure = dataclasses.replace(family.request.measure, tasks=Asked.all({"lifting": {"power": 2.0}}))
+    assert type(measure).of(json.loads(json.dumps(measure.plain()))) == measure
+    assert "tasks" not in family.request.measure.plain(), "folders without tasks stay as they were"
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"flying": {}}, "there is no task 'flying'"),
+        ({"lifting": {"height": 3.0}}, "lifting has no setting 'height'"),
+        ({"lifting": {"power": "much"}}, "power must be a number"),
+    ],
+)
+def test_a_wrong_request_is_refused_before_anything_is_encoded(
+    family: Results, calls: Calls, asked: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(RequestError, match=message):
+        family.score((), tasks=asked)
+    assert not (family.folder / "codes").exists()
+
+
+def test_arrays_are_enough_where_a_task_needs_no_models(calls: Calls) -> None:
+    codes, factors = np.array([[1.0], [-3.0]]), np.array([[0], [1]])
+    scores = sober.task("lifting", codes, factors, power=2.0, seed=5)
+    assert dict(scores) == {"lifting": 5.0, "lifting_seed": 5.0}
+    assert scores.errors == {"lifting": 0.5}
+    assert scores.settings == {"lifting": {"power": 2.0}}
+    assert scores.flags["lifting"] == ("few_rows",)
+    assert sober.task("lifting", codes, factors, preset="paper")["lifting"] == 5.0
+    TASKS["lifting"] = dataclasses.replace(TASKS["lifting"], needs="models")
+    with pytest.raises(RequestError, match="needs models"):
+        sober.task("lifting", codes, factors)
+
+
+def test_a_task_that_predicts_factors_wants_some_that_vary(calls: Calls) -> None:
+    with pytest.raises(RequestError, match="pass factors"):
+        sober.task("lifting", np.eye(3), np.zeros((3, 1), int))
+    with pytest.raises(RequestError, match="pass factors"):
+        sober.task("lifting", np.eye(3))
+    scores = sober.task("lifting", np.eye(3), np.array([[0, 0], [0, 1], [0, 1]]))
+    assert scores.flags["lifting"] == ("constant_factor", "few_rows")
+    assert scores.factors == ("factor_1",)
+
+
+def test_a_number_that_is_not_finite_or_a_flag_that_nobody_explains_is_a_fault(calls: Calls) -> None:
+    codes, factors = np.eye(3), np.arange(3)[:, None]
+    for outcome, error in (
+        (Measured({"lifting": np.inf}), ArithmeticError),
+        (Measured({"lifting": 1.0}, ("heavy",)), KeyError),
+        (Measured({"weight": 1.0}), KeyError),
+    ):
+        TASKS["lifting"] = dataclasses.replace(
+            TASKS["lifting"], perform=lambda subjects, answer=outcome, **settings: [answer]
+        )
+        with pytest.raises(error):
+            sober.task("lifting", codes, factors)
+
+
+def test_the_command_line_performs_tasks_with_a_folder_and_with_arrays(
+    family: Results, calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez(tmp_path / "codes.npz", codes=np.array([[1.0], [-3.0]]), factors=np.array([[0], [1]]))
+    assert command("score", tmp_path / "codes.npz", "--tasks", "lifting", "--set", "power=2", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"lifting": 5.0, "lifting_seed": 0.0}
+    assert command("score", tmp_path / "codes.npz", "--tasks", "lifting", "--metrics", "mig") == 0
+    shown = capsys.readouterr().out
+    assert "lifting" in shown
+    assert "mig" in shown
+    assert command("score", family.folder, "--tasks", "lifting", "--sample", 50, "--json") == 0
+    plain = json.loads(capsys.readouterr().out)
+    assert {*plain} == {run.identity for run in family.finished}
+    assert all({*scores} == {"lifting", "lifting_seed"} for scores in plain.values())
+    assert command("score", family.folder, "--set", "power=2") == 2
+    assert "name some with --tasks" in capsys.readouterr().err
+    assert command("score", family.folder, "--tasks", "lifting", "--set", "height=2") == 2
+    assert "no setting 'height'" in capsys.readouterr().err
+
+
+def test_other_pictures_are_encoded_as_the_folder_encodes_its_own(family: Results) -> None:
+    index = np.array([5, 4000, 77])
+    models = [family.model(run) for run in family.finished]
+    for run, codes in zip(family.finished, encode_pictures(BLOCKS, models, index), strict=True):
+        whole = family.codes(run)
+        np.testing.assert_allclose(codes.mean, whole.mean[index], rtol=1e-5, atol=1e-6)
+        np.testing.assert_array_equal(codes.factors, whole.factors[index])
+    with pytest.raises(RequestError, match="pictures of"):
+        encode_pictures(sober.world("dsprites"), models, index)
+
+
+def test_subjects_can_be_fewer(calls: Calls, family: Results) -> None:
+    runs, codes = zip(*family.encode(sample=20), strict=True)
+    subjects = Subjects(codes, runs, BLOCKS, None, family.model)
+    assert subjects.only([2, 0]).runs == (runs[2], runs[0])
+    assert subjects.only([1]).codes[0] is codes[1]
+    assert [model.run for model in subjects.only([3]).models] == [runs[3]]
+    with pytest.raises(UnknownError, match="no task"):
+        find_task("flying")
+
+
+def test_rows_of_tasks_are_no_metrics_in_tables(family: Results, calls: Calls) -> None:
+    family.score(["mig"], tasks="lifting")
+    runs = family.numbers()
+    assert runs.tasks() == ["lifting", "lifting_seed"]
+    assert runs.metrics() == ["mig"]
+    assert not set(runs.criteria()) & {"lifting", "lifting_seed"}
+    board = {made.table.name: made.frame for made in family.tables(resamples=20)[0]}["leaderboard"]
+    assert len(board.filter(pl.col("metric") == "lifting")) == 2
