@@ -178,6 +178,48 @@ def curves(data: Any) -> alt.LayerChart:
     )
 
 
+def rising(data: Any) -> alt.LayerChart:
+    """Means along places that grow by factors, with their intervals, a line for each method."""
+    import altair as alt  # noqa: PLC0415
+
+    scale = alt.Scale(type="log", nice=False)
+    base = alt.Chart(data).encode(x=alt.X("place:Q", title="learned from", scale=scale).axis(tickCount=5, format="~s"))
+    fill = alt.Fill("method:N", sort=None, legend=None)  # not `color`, so that points alone make the legend
+    stroke = alt.Stroke("method:N", sort=None, legend=None)
+    dash = alt.StrokeDash("method:N", sort=None, legend=None, scale=alt.Scale(range=list(DASHES)))
+    y = alt.Y("value:Q", title=None, scale=alt.Scale(zero=False))
+    tips = _tips("method", "place", "value", "low", "high", "n")
+    line, detail = base.mark_line(strokeWidth=1.5), alt.Detail("settings:N")
+    return _layers(
+        base.mark_area(opacity=0.15).encode(y=alt.Y("low:Q"), y2="high", fill=fill, detail=detail),
+        line.encode(y=y, stroke=stroke, strokeDash=dash, detail=detail),
+        base.mark_point(filled=True, size=60, opacity=1).encode(
+            y=y, color=alt.Color("method:N", sort=None), shape=alt.Shape("method:N", sort=None), tooltip=tips
+        ),
+        height=300,
+    )
+
+
+def groups(data: Any) -> alt.LayerChart:
+    """Means of three groups of runs side by side, with their intervals, for each number of a task."""
+    import altair as alt  # noqa: PLC0415
+
+    base = alt.Chart(data).encode(
+        y=alt.Y("task:N", sort=None, title=None).axis(labelLimit=220),
+        yOffset=alt.YOffset("group:N", sort=None, scale=alt.Scale(paddingOuter=0.6)),
+    )
+    tips = _tips("group", "from", "to", "value", "low", "high", "n")
+    x = alt.X("value:Q", title=None, scale=alt.Scale(zero=False))
+    stroke = alt.Stroke("group:N", sort=None, legend=None)
+    return _layers(
+        base.mark_rule(strokeWidth=1.75).encode(x=alt.X("low:Q"), x2="high", stroke=stroke, tooltip=tips),
+        base.mark_point(filled=True, size=70, opacity=1).encode(
+            x=x, color=alt.Color("group:N", sort=None), shape=alt.Shape("group:N", sort=None), tooltip=tips
+        ),
+        height=alt.Step(14),
+    )
+
+
 def heat(data: Any) -> alt.LayerChart:
     """Rank correlations: hue for the sign, strength for the size, and the number; in brackets where it may be 0."""
     import altair as alt  # noqa: PLC0415

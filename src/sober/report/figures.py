@@ -17,6 +17,7 @@ from sober.report import charts
 from sober.report.charts import Chart, Row
 from sober.report.figure import Figure, Key
 from sober.report.pairs import pair_figures
+from sober.report.task_figures import task_figures
 from sober.results import Made, Runs
 from sober.results.curves import training_curves
 from sober.results.papers import held
@@ -35,6 +36,7 @@ FIGURES = (
     *("metric_agreement", "criteria_against_metrics", "criteria_within_methods", "worlds_agreement"),
     *("unified_agreement", "stability", "metric_pairs", "criteria_pairs", "unified_pairs", "worlds_pairs"),
     *("objective_variance", "means_against_samples", "samples_pairs", "merge_thresholds", "training_curves"),
+    *("scores_against_tasks", "scores_against_tasks_within_methods", "task_curves", "tasks_by_group", "task_pairs"),
 )
 
 
@@ -51,7 +53,7 @@ def drawable(runs: Runs, made: Sequence[Made]) -> list[Figure]:
         found.append(_means(tables["means_by_setting"], runs))
     if "merge_thresholds" in tables:
         found.append(_thresholds(tables["merge_thresholds"]))
-    found += [*pair_figures(runs, tables), _curves(runs)]
+    found += [*pair_figures(runs, tables), *task_figures(runs, tables), _curves(runs)]
     return [figure for figure in found if figure.panels]
 
 
@@ -197,6 +199,21 @@ HEAT: dict[str, tuple[str, str, bool, Key, str]] = {
     "criteria_within_methods": (
         "criterion",
         "metric",
+        False,
+        ("world", "method"),
+        "Over the runs of one method, where only strengths and seeds differ.",
+    ),
+    "scores_against_tasks": (
+        "score",
+        "task",
+        False,
+        ("world",),
+        "What a score says about the use of a code. Where lower is better, of a score or of a task, agreement is "
+        "negative.",
+    ),
+    "scores_against_tasks_within_methods": (
+        "score",
+        "task",
         False,
         ("world", "method"),
         "Over the runs of one method, where only strengths and seeds differ.",

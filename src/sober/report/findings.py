@@ -42,7 +42,7 @@ class Results(NamedTuple):
 
 
 def findings(data: pl.DataFrame | Runs, made: Sequence[Made] | None = None) -> list[str]:
-    """Up to six sentences on results, the most important first; from tables already made, or made here."""
+    """Up to seven sentences on results, the most important first; from tables already made, or made here."""
     runs = as_runs(data)
     if only_a_look(runs):
         most = int(max(runs.labels("steps")))
@@ -52,7 +52,7 @@ def findings(data: pl.DataFrame | Runs, made: Sequence[Made] | None = None) -> l
     early = [_lost] if np.mean(runs.labels("diverged")) > MANY_LOST else []
     late = [] if early else [_lost]
     sentences: list[Callable[[Results], str | None]] = [
-        *(_leads, *early, _variance, _criteria, _transfer, _agreement, *late)
+        *(_leads, *early, _variance, _criteria, _tasks, _transfer, _agreement, *late)
     ]
     said = [sentence for each in sentences if (sentence := each(results))]
     return said if len(said) > 2 else [*said, _held(runs)]
@@ -156,6 +156,28 @@ def _criteria(results: Results) -> str | None:
     return (
         f"Nothing was found that ranks the runs on {world} as {number} does without labels: the closest of {count}, "
         f"{row['criterion']}{lower}, has a rank correlation of {_estimate(row)}."
+    )
+
+
+def _tasks(results: Results) -> str | None:
+    """Whether the number that speaks for the others says what codes are good for."""
+    number, world, leading = results.number, results.world, results.runs.leading_tasks()
+    rows = [
+        (results.sign(row["task"]) * results.sign(number), row)
+        for row in results.rows("scores_against_tasks", score=number, world=world)
+        if row["n"] >= FEW and row["task"] in leading and results.sign(row["task"])
+    ]
+    rows = [(sign, row) for sign, row in rows if sign]
+    if not rows:
+        return None
+    helps = sum(_oriented(row, sign)[1] > 0 for sign, row in rows)
+    row = max(rows, key=lambda pair: pair[0] * pair[1]["value"])[1]
+    closest = f"{row['task']}, with a rank correlation of {_estimate(row)}"
+    if not helps:
+        return f"On {world}, no link was found between {number} and what codes are good for; closest is {closest}."
+    return (
+        f"On {world}, runs with a better {number} do better in {helps} of {counted(len(rows), 'number')} of tasks, "
+        f"most in {closest}."
     )
 
 

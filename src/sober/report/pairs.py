@@ -30,22 +30,20 @@ def pair_figures(runs: Runs, made: dict[str, Made]) -> Iterator[Figure]:
     metrics = runs.ordered(scored(runs, TABLES["transfer"].name))
     leading = [name for name in runs.ordered(runs.metrics()) if runs.numbers[name].sign][:METRICS]
     criteria = [name for name in runs.leading_criteria() if name in judging(runs)]
-    yield _of_runs(runs, "metric_pairs", "Metric against metric", itertools.combinations(metrics, 2))
-    yield _of_runs(runs, "criteria_pairs", "Criterion against metric", itertools.product(leading, criteria))
-    yield _of_runs(runs, "unified_pairs", "Rule against rule, on one matrix", _rules(runs))
+    yield of_runs(runs, "metric_pairs", "Metric against metric", itertools.combinations(metrics, 2))
+    yield of_runs(runs, "criteria_pairs", "Criterion against metric", itertools.product(leading, criteria))
+    yield of_runs(runs, "unified_pairs", "Rule against rule, on one matrix", _rules(runs))
     if "worlds_agreement" in made:
         yield _worlds(runs, metrics)
     twins = runs.sampled()
-    yield _of_runs(
+    yield of_runs(
         runs, "samples_pairs", "Of samples, and of means", ((twins[name], name) for name in twins), charts.log_pairs
     )
     if "means_by_setting" in made:
         yield _strengths(made["means_by_setting"].frame, made["means_by_setting"].caption, leading, label_free(runs))
 
 
-def _of_runs(
-    runs: Runs, name: str, title: str, pairs: Iterable[tuple[str, str]], chart: Chart = charts.pairs
-) -> Figure:
+def of_runs(runs: Runs, name: str, title: str, pairs: Iterable[tuple[str, str]], chart: Chart = charts.pairs) -> Figure:
     """A panel for each world and each two numbers, a point for each run."""
     several = list(pairs)
     panels: dict[Key, list[Row]] = {}

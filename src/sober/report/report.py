@@ -36,6 +36,9 @@ OF_AGREEMENT = (
     *("unified_agreement", "stability"),
 )
 OF_POINTS = ("metric_pairs", "criteria_pairs", "strength_pairs", "worlds_pairs", "unified_pairs")
+OF_TASKS = (
+    "task_curves", "scores_against_tasks", "scores_against_tasks_within_methods", "tasks_by_group", "task_pairs",
+)  # fmt: skip
 OF_SAMPLES = ("means_against_samples", "samples_pairs")
 CASES = {"same": "the same", "different": "another"}
 
@@ -94,6 +97,7 @@ def _sections(
         Section("leaderboard", "Leaderboard", board + every_run(runs, frame)),
         Section("scores", "Scores", "".join(html.get(name, "") for name in OF_SCORES)),
         Section("agreement", "Do they agree?", "".join(html.get(name, "") for name in OF_AGREEMENT)),
+        Section("tasks", "What are codes good for?", "".join(html.get(name, "") for name in OF_TASKS)),
         Section("points", "Point by point", "".join(html.get(name, "") for name in OF_POINTS)),
         Section("variance", "Method, setting or seed?", html.get("objective_variance", "")),
         Section("transfer", "Does a choice transfer?", transferred),

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 LARGEST = 4_096  # numbers in a part that is kept: a matrix of 400 latents and ten factors
 KIND = "sober.parts"
 MERGE = "merge_thresholds"
-BY_LATENT, BY_FACTOR = "_per_latent", "_per_factor"  # how the names of parts end that have a value for each
+BY_LATENT, BY_FACTOR = "_per_latent", "_per_factor"  # how the names of parts end that have a value for each,
+CURVE = "_curve"  # and of those that have two rows, places and values
 
 
 class Kept(NamedTuple):

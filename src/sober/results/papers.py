@@ -14,7 +14,7 @@ from numpy.ma import MaskedArray
 from sober.errors import RequestError, counted, listed
 from sober.results.estimates import ESTIMATE, RESAMPLES, frame, ranked
 from sober.results.means import LEAST, best_and_mean_strength, label_free, means_by_setting, means_correlation
-from sober.results.measured import BY_FACTOR, BY_LATENT, MERGE, has_parts, merge_thresholds, scores_by_variable
+from sober.results.measured import BY_FACTOR, BY_LATENT, CURVE, MERGE, has_parts, merge_thresholds, scores_by_variable
 from sober.results.runs import Runs, as_runs, places
 from sober.results.single import best_by_criterion, disputed
 from sober.results.stability import measured_twice, stability
@@ -32,6 +32,8 @@ from sober.results.stats import (
     unified_pairs,
     variance_explained,
 )
+from sober.results.tasks import LEAST as LEAST_RUNS
+from sober.results.tasks import scores_against_tasks, scores_against_tasks_within_methods, task_curves, tasks_by_group
 from sober.results.within import criteria_averages, criteria_within_methods, judging, scored, udr_by_partners
 
 if TYPE_CHECKING:
@@ -284,6 +286,9 @@ PARTS = Need(
     lambda runs: has_parts(runs, BY_LATENT, BY_FACTOR),
 )
 MATRICES = Need("matrices of the unified scores, in the folder's matrices/", lambda runs: has_parts(runs, MERGE))
+A_TASK = Need("a task (sober score DIR --tasks, sober tasks lists them)", lambda runs: bool(runs.tasks()))
+ENOUGH = Need(f"at least {LEAST_RUNS} runs", lambda runs: len(runs.about) >= LEAST_RUNS)
+CURVES = Need("curves of a task, in the folder's matrices/", lambda runs: has_parts(runs, CURVE))
 STRENGTH = Need(
     "a method with one hyperparameter that varies", lambda runs: bool(runs.about["strength"].is_not_null().any())
 )
@@ -491,6 +496,36 @@ TABLES: dict[str, Table] = {
             "Eastwood & Williams 2018, Tables 3 and 4",
             scores_by_variable,
             (PARTS,),
+            drawn="",
+        ),
+        Table(
+            "scores_against_tasks",
+            "Rank correlation of scores with what codes are good for",
+            f"{SOBER_LOOK}, Figures 23 and 28",
+            scores_against_tasks,
+            (A_TASK,),
+        ),
+        Table(
+            "scores_against_tasks_within_methods",
+            "Rank correlation of scores with what codes are good for, over the runs of one method",
+            f"{DAVA}, Figure 4",
+            scores_against_tasks_within_methods,
+            (A_TASK,),
+        ),
+        Table(
+            "tasks_by_group",
+            "What tasks give in three groups of runs, with a rising metric",
+            f"{SOBER_LOOK}, Figures 26 and 27",
+            tasks_by_group,
+            (A_TASK, ONE_METRIC, ENOUGH),
+            drawn="",
+        ),
+        Table(
+            "task_curves",
+            "How tasks go as they get more to learn from",
+            f"{SOBER_LOOK}, section 7",
+            task_curves,
+            (A_TASK, CURVES),
             drawn="",
         ),
         Table("leaderboard", "Settings, the best first", f"{SOBER_LOOK}, Figures 5 to 7", leaderboard, ()),

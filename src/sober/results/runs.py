@@ -144,6 +144,12 @@ class Runs:
         leading = [name for name, criterion in known.items() if criterion is not None and criterion.headline]
         return leading or names[:1]
 
+    def leading_tasks(self) -> list[str]:
+        """The numbers of tasks that speak for the others; all where none does."""
+        names, meanings = self.ordered(self.tasks()), _meanings()
+        known = {name: meanings.get(self.numbers[name].metric) for name in names}
+        return [name for name, meaning in known.items() if meaning is not None and meaning.headline] or names
+
     def headlines(self) -> list[str]:
         """The few numbers that a small table has room for: criteria first, then metrics."""
         metrics = [name for name in self.ordered(self.metrics()) if self.numbers[name].sign]

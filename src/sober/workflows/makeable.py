@@ -9,6 +9,7 @@ from typing import Any
 from sober.metrics.score import resolved
 from sober.results.checklist import Item, Offer, Verdict, papers, verdict
 from sober.results.compare import base_name
+from sober.tasks import find_task
 from sober.workflows.plan import Plan
 
 
@@ -31,6 +32,7 @@ def offered(planned: Plan) -> Offer:
         for name in metric.scores
         if wanted is None or name in wanted
     ]
+    scores += [name for task, _ in planned.study.asked_tasks for name in find_task(task).scores]
     trainings = [(product.training.batch, product.training.steps) for product in planned.study.products]
     varied = {name for settings in hyper.values() for name in _varied(settings)}
     varied |= {
