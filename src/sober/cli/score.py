@@ -33,12 +33,14 @@ def score(
     sample: int | None = None,
     seed: int = 0,
     repeats: int = 1,
+    chance: int = 0,
     as_json: Json = False,
     full: Annotated[bool, Parameter(negative=())] = False,
 ) -> None:
     """Measure how disentangled a representation is, from arrays in an npz file or for each model in a folder.
 
-    The file has `codes` (N, D) and `factors` (N, K), and if there are any `logvar` (N, D), `names` (K) and `kinds` (K).
+    The file has `codes` (N, D) and `factors` (N, K), and if there are any `logvar` (N, D), `names` (K), `kinds` (K),
+    `groups` (N) and `weights` (N). A factor that is NaN is not known.
     Without factors, what needs no labels is measured. Scores of a folder's models go into its table; those that are
     there are not computed again.
 
@@ -57,13 +59,18 @@ def score(
         Of the rows drawn.
     repeats
         How often to draw; more than once gives means and standard errors.
+    chance
+        Of a file: how often to shuffle the rows of the factors, to see what each score is by chance; 20 will do.
     as_json
         Print one JSON object, score names to numbers; flags go to the error output.
     full
-        With --json: an object with scores, flags, standard errors, settings, seconds and the arrays behind them.
+        With --json: an object with scores, flags, standard errors, what chance gives, what was left out and why,
+        settings, seconds and the arrays behind them.
     """
     asked = metrics.split(",") if metrics else None
     if source.is_dir():
+        if chance:
+            raise RequestError("--chance is for a file of arrays: save codes with `sober encode` and score those")
         _score_folder(source, asked, preset, sample, seed, repeats, as_json, full)
         return
     if sample is not None:
@@ -79,18 +86,25 @@ def score(
         metrics=asked,
         preset=preset,
         seed=seed,
+        groups=arrays.get("groups"),
+        weights=arrays.get("weights"),
         repeats=repeats,
+        chance=chance,
         **about,
     )
     if as_json:
         for name, flags in scores.flags.items() if not full else ():
             for flag in flags:
                 errors.print(f"{name}: {flag}: {FLAGS[flag]}", style="yellow", soft_wrap=True, markup=False)
+        for name, reason in scores.left_out.items() if not full else ():
+            errors.print(f"{name} was left out: {reason}", style="yellow", soft_wrap=True, markup=False)
         print(json_text(plain(scores, full)))
     else:
         console.print(scores_table(scores))
         for flag in sorted({flag for flags in scores.flags.values() for flag in flags}):
             console.print(f"[yellow]{flag}[/]  {FLAGS[flag]}", soft_wrap=True)
+        for name, reason in scores.left_out.items():
+            console.print(f"[bold]{name}[/] was left out: {reason}", soft_wrap=True)
 
 
 def _score_folder(
@@ -131,7 +145,8 @@ def plain(scores: Scores, full: bool) -> dict[str, Any]:
         return dict(scores)
     parts = {metric: {name: part.tolist() for name, part in of.items()} for metric, of in scores.parts.items()}
     about = {"flags": scores.flags, "errors": scores.errors, "settings": scores.settings, "seconds": scores.seconds}
-    return {"scores": dict(scores), **about, "factors": scores.factors, "parts": parts}
+    about |= {"chance": {name: one._asdict() for name, one in scores.chance.items()}, "left_out": scores.left_out}
+    return {"scores": dict(scores), **about, "factors": scores.factors, "known": scores.known, "parts": parts}
 
 
 def json_text(value: Any) -> str:
@@ -141,12 +156,16 @@ def json_text(value: Any) -> str:
 def scores_table(scores: Scores) -> Table:
     """One representation: every score beside its range."""
     table = Table(box=None, header_style="dim")
-    for column in ("score", "value", *(["±"] if scores.errors else []), "from", "to", "better", "flags"):
+    beside = (["±"] if scores.errors else []) + (["chance", "p"] if scores.chance else [])
+    for column in ("score", "value", *beside, "from", "to", "better", "flags"):
         table.add_column(column, justify="left" if column in ("score", "better", "flags") else "right", no_wrap=True)
     for metric in METRICS.values():
         for name, meaning in metric.scores.items():
             if name in scores:
-                error = [f"{scores.errors[name]:.4f}"] if scores.errors else []
+                error = [f"{scores.errors[name]:.4f}" if name in scores.errors else ""] if scores.errors else []
+                if scores.chance:
+                    by_chance = scores.chance.get(name)
+                    error += [f"{by_chance.mean:.4f}", f"{by_chance.p:.3f}"] if by_chance else ["", ""]
                 ends = [
                     f"{end:g}" if math.isfinite(end) else "∞" if end > 0 else "-∞"
                     for end in (meaning.low, meaning.high)
