@@ -372,10 +372,10 @@ def test_curves_are_means_over_the_runs_of_a_method(tmp_path: Path) -> None:
 
 def test_every_figure_of_the_list_is_drawn_from_results_that_hold_everything(tmp_path: Path) -> None:
     tc = "gaussian_total_correlation"
-    names = ("mig", "sap", "mi/mig", "mi/sap", "udr", tc, f"{tc}_sampled", "modularity")
+    names = ("mig", "sap", "mi/mig", "mi/sap", "udr", tc, f"{tc}_sampled", "explicitness")
     rng = np.random.default_rng(0)
     frame = results(lambda *of: rng.uniform(0.1, 1), metrics=names)
-    frame = frame.with_columns(kind=pl.when(metric="modularity").then(pl.lit("task")).otherwise("kind"))
+    frame = frame.with_columns(kind=pl.when(metric="explicitness").then(pl.lit("task")).otherwise("kind"))
     for run in frame["run"].unique():
         keep_parts(tmp_path, run, some_scores(0.5))
         keep_parts(tmp_path, run, with_a_curve([0.3, 0.6]))
@@ -395,7 +395,7 @@ def test_every_figure_of_the_list_is_drawn_from_results_that_hold_everything(tmp
     cells = figures["merge_thresholds"].panels["blocks", "mi"]
     assert [(cell["row"], cell["column"], cell["text"]) for cell in cells] == [("x", "y", "0.50"), ("y", "x", "0.50")]
     assert {*figures["task_pairs"].panels} == {
-        (world, f"{name} · modularity") for world in ("blocks", "dsprites") for name in ("mig", "sap")
+        (world, f"{name} · explicitness") for world in ("blocks", "dsprites") for name in ("mig", "sap")
     }
     assert {row["group"] for row in figures["tasks_by_group"].panels["blocks", "mig"]} == {"low", "middle", "high"}
     means = figures["means"].panels["blocks", "mig"]

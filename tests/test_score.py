@@ -50,8 +50,9 @@ def test_codes_that_are_not_finite_are_refused_by_column(bad: float) -> None:
         score(codes, np.zeros((10, 1), int))
     with pytest.raises(RequestError, match=r"logvar has 1 value .* column 2"):
         score(np.zeros((10, 4)), np.zeros((10, 1), int), logvar=codes)
-    with pytest.raises(RequestError, match=r"factors has 1 value .* 'factor_2', the first in row 7"):
-        score(np.zeros((10, 4)), codes)
+    if np.isinf(bad):  # NaN is a label that is not known
+        with pytest.raises(RequestError, match=r"factors has 1 value .* 'factor_2', the first in row 7"):
+            score(np.zeros((10, 4)), codes)
 
 
 @pytest.mark.parametrize(

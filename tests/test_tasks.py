@@ -210,6 +210,15 @@ def test_a_task_that_predicts_factors_wants_some_that_vary(calls: Calls) -> None
     assert scores.factors == ("factor_1",)
 
 
+def test_rows_with_holes_are_left_out_and_that_is_said(calls: Calls) -> None:
+    codes, factors = np.array([[1.0], [-3.0], [2.0]]), np.array([[0, 1], [1, np.nan], [2, 2]])
+    scores = sober.task("lifting", codes, factors)
+    assert scores["lifting"] == 1.5
+    assert "missing_labels" in scores.flags["lifting"]
+    with pytest.raises(RequestError, match="no row has a value for every factor"):
+        sober.task("lifting", codes, np.array([[0, np.nan], [np.nan, 1], [1, np.nan]]))
+
+
 def test_a_number_that_is_not_finite_or_a_flag_that_nobody_explains_is_a_fault(calls: Calls) -> None:
     codes, factors = np.eye(3), np.arange(3)[:, None]
     for outcome, error in (

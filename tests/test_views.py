@@ -374,7 +374,7 @@ def test_rows_without_labels_are_left_out_and_flagged() -> None:
     assert dict(ours) == dict(theirs)
     assert "missing_labels" in ours.flags["mig"]
     assert "missing_labels" not in theirs.flags["mig"]
-    with pytest.raises(RequestError, match="no row has a value for every factor"):
+    with pytest.raises(RequestError, match="no label is known in any row"):
         score(Codes(codes, None, np.full((500, 2), np.nan), about), metrics=["mig"])
 
 

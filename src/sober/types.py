@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from sober.errors import RequestError, listed
 
@@ -66,24 +66,40 @@ class Factor:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Codes:
-    """What one model says about N pictures, beside the factors that made them: all that a metric sees."""
+    """What one model says about N pictures, beside the factors that made them: all that a metric sees.
 
-    mean: Float[np.ndarray, "N D"]
+    Where a factor is not known in some rows (`known`), its column holds a number without meaning there.
+    """
+
+    mean: Float[np.ndarray, "N D"]  # or a `scipy.sparse.csr_array` of that shape
     logvar: Float[np.ndarray, "N D"] | None
     factors: Int[np.ndarray, "N K"] | Float[np.ndarray, "N K"]  # classes from 0; real numbers where continuous
     about: tuple[Factor, ...]
     flags: tuple[str, ...] = ()  # what to know before trusting them: `diverged`, `not_finite`
+    known: Bool[np.ndarray, "N K"] | None = None  # whether each label is known; None where all are
+    groups: Int[np.ndarray, " N"] | None = None  # 0 to G - 1: rows of one group stay on one side of every split
+    weights: Float[np.ndarray, " N"] | None = None  # how much each row counts, above 0; None where all count the same
+    unit: int = 1  # so many consecutive columns of `mean` make one latent
 
     def __post_init__(self) -> None:
         if self.mean.ndim != 2:
             raise RequestError(f"codes must be an (N, D) array, got shape {self.mean.shape}")
+        rows = self.mean.shape[0]
         if self.logvar is not None and self.logvar.shape != self.mean.shape:
             raise RequestError(f"logvar has shape {self.logvar.shape}, the codes {self.mean.shape}: they must agree")
-        if self.factors.shape != (len(self.mean), len(self.about)):
+        if self.factors.shape != (rows, len(self.about)):
             raise RequestError(
-                f"factors must be ({len(self.mean)}, {len(self.about)}): a row per code, a column per factor; "
+                f"factors must be ({rows}, {len(self.about)}): a row per code, a column per factor; "
                 f"got shape {self.factors.shape}"
             )
+        if self.known is not None and self.known.shape != self.factors.shape:
+            raise RequestError(f"known has shape {self.known.shape}, factors {self.factors.shape}: they must agree")
+        for name in ("groups", "weights"):
+            array = getattr(self, name)
+            if array is not None and array.shape != (rows,):
+                raise RequestError(f"{name} must be an ({rows},) array, one for each row, got shape {array.shape}")
+        if self.unit < 1 or self.mean.shape[1] % self.unit:
+            raise RequestError(f"{self.mean.shape[1]} columns of codes cannot be shared out to units of {self.unit}")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -38,12 +38,14 @@ def score(
     sample: int | None = None,
     seed: int = 0,
     repeats: int = 1,
+    chance: int = 0,
     as_json: Json = False,
     full: Annotated[bool, Parameter(negative=())] = False,
 ) -> None:
     """Measure how disentangled a representation is, from arrays in an npz file or for each model in a folder.
 
-    The file has `codes` (N, D) and `factors` (N, K), and if there are any `logvar` (N, D), `names` (K) and `kinds` (K).
+    The file has `codes` (N, D) and `factors` (N, K), and if there are any `logvar` (N, D), `names` (K), `kinds` (K),
+    `groups` (N) and `weights` (N). A factor that is NaN is not known.
     Without factors, what needs no labels is measured. Scores of a folder's models go into its table; those that are
     there are not computed again.
 
@@ -67,14 +69,19 @@ def score(
         Of the rows drawn.
     repeats
         How often to draw; more than once gives means and standard errors.
+    chance
+        Of a file: how often to shuffle the rows of the factors, to see what each score is by chance; 20 will do.
     as_json
         Print one JSON object, score names to numbers; flags go to the error output.
     full
-        With --json: an object with scores, flags, standard errors, settings, seconds and the arrays behind them.
+        With --json: an object with scores, flags, standard errors, what chance gives, what was left out and why,
+        settings, seconds and the arrays behind them.
     """
     asked = metrics.split(",") if metrics else () if tasks else None
     performed = _tasks(tasks, set_ or [])
     if source.is_dir():
+        if chance:
+            raise RequestError("--chance is for a file of arrays: save codes with `sober encode` and score those")
         _score_folder(source, asked, performed, preset, sample, seed, repeats, as_json, full)
         return
     if sample is not None:
@@ -90,9 +97,14 @@ def score(
         metrics=asked,
         preset=preset,
         seed=seed,
+        groups=arrays.get("groups"),
+        weights=arrays.get("weights"),
         repeats=repeats,
+        chance=chance,
         **about,
     )
+    if performed and (grouped := [name for name in ("groups", "weights") if name in arrays]):
+        raise RequestError(f"{source} has {listed(grouped)}, which tasks do not take: leave --tasks out, or the array")
     for task, settings in performed:
         options: dict[str, Any] = {**about, **settings}
         joined(scores, perform(task, arrays["codes"], arrays.get("factors"), preset=preset, seed=seed, **options))
@@ -100,11 +112,15 @@ def score(
         for name, flags in scores.flags.items() if not full else ():
             for flag in flags:
                 errors.print(f"{name}: {flag}: {FLAGS[flag]}", style="yellow", soft_wrap=True, markup=False)
+        for name, reason in scores.left_out.items() if not full else ():
+            errors.print(f"{name} was left out: {reason}", style="yellow", soft_wrap=True, markup=False)
         print(json_text(plain(scores, full)))
     else:
         console.print(scores_table(scores))
         for flag in sorted({flag for flags in scores.flags.values() for flag in flags}):
             console.print(f"[yellow]{flag}[/]  {FLAGS[flag]}", soft_wrap=True)
+        for name, reason in scores.left_out.items():
+            console.print(f"[bold]{name}[/] was left out: {reason}", soft_wrap=True)
 
 
 def _tasks(tasks: str | None, settings: Sequence[str]) -> tuple[Asked, ...]:
@@ -156,7 +172,8 @@ def plain(scores: Scores, full: bool) -> dict[str, Any]:
         return dict(scores)
     parts = {metric: {name: part.tolist() for name, part in of.items()} for metric, of in scores.parts.items()}
     about = {"flags": scores.flags, "errors": scores.errors, "settings": scores.settings, "seconds": scores.seconds}
-    return {"scores": dict(scores), **about, "factors": scores.factors, "parts": parts}
+    about |= {"chance": {name: one._asdict() for name, one in scores.chance.items()}, "left_out": scores.left_out}
+    return {"scores": dict(scores), **about, "factors": scores.factors, "known": scores.known, "parts": parts}
 
 
 def json_text(value: Any) -> str:
@@ -166,13 +183,17 @@ def json_text(value: Any) -> str:
 def scores_table(scores: Scores) -> Table:
     """One representation: every score beside its range."""
     table = Table(box=None, header_style="dim")
-    for column in ("score", "value", *(["±"] if scores.errors else []), "from", "to", "better", "flags"):
+    beside = (["±"] if scores.errors else []) + (["chance", "p"] if scores.chance else [])
+    for column in ("score", "value", *beside, "from", "to", "better", "flags"):
         table.add_column(column, justify="left" if column in ("score", "better", "flags") else "right", no_wrap=True)
     measures: list[Metric | Task] = [*METRICS.values(), *TASKS.values()]
     for measure in measures:
         for name, meaning in measure.scores.items():
             if name in scores:
                 error = [f"{scores.errors[name]:.4f}" if name in scores.errors else ""] if scores.errors else []
+                if scores.chance:
+                    by_chance = scores.chance.get(name)
+                    error += [f"{by_chance.mean:.4f}", f"{by_chance.p:.3f}"] if by_chance else ["", ""]
                 ends = [
                     f"{end:g}" if math.isfinite(end) else "∞" if end > 0 else "-∞"
                     for end in (meaning.low, meaning.high)

@@ -10,6 +10,7 @@ import numpy as np
 
 from sober.errors import RequestError, counted, listed
 from sober.estimators.discrete import classes
+from sober.metrics.rows import take
 from sober.types import Codes, Factor, Kind
 
 LARGEST = 1e50  # larger codes are scaled down, so that squares of squares fit into a float64
@@ -22,32 +23,88 @@ def as_codes(
     logvar: Any = None,
     names: Sequence[str] | None = None,
     kinds: str | Sequence[str] | Mapping[str, str] | None = None,
+    groups: Any = None,
+    weights: Any = None,
 ) -> Codes:
-    """Plain arrays as Codes: checked, factors as classes. What is wrong with them is said by argument and column."""
+    """Plain arrays as Codes: checked, factors as classes. What is wrong with them is said by argument and column.
+
+    Rows in which no factor is known, and rows of weight 0, are left out.
+    """
     if isinstance(codes, Codes):
-        if factors is not None or logvar is not None or names is not None or kinds is not None:
+        if any(beside is not None for beside in (factors, logvar, names, kinds, groups, weights)):
             raise RequestError("codes is a Codes, which has its own factors and logvar: pass nothing beside it")
-        codes = _labelled(codes)
         mean, spread = _numbers("codes", codes.mean), _log_variances(codes.logvar)
-        return _capped(codes if mean is codes.mean else dataclasses.replace(codes, mean=mean, logvar=spread))
+        codes = codes if mean is codes.mean else dataclasses.replace(codes, mean=mean, logvar=spread)
+        return _capped(_counted(_labelled(_grouped(codes))))
     mean = _numbers("codes", codes)
     spread = None if logvar is None else _log_variances(logvar)
     if spread is not None and spread.shape != mean.shape:
         raise RequestError(f"logvar has shape {spread.shape}, codes {mean.shape}: they must agree")
-    columns, about = _factors(factors, len(mean), names, kinds)
-    return _capped(Codes(mean, spread, columns, about))
+    columns, about, known = _factors(factors, mean.shape[0], names, kinds)
+    plain = Codes(mean, spread, columns, about, known=known, groups=_one_each("groups", groups, mean.shape[0]),
+                  weights=_one_each("weights", weights, mean.shape[0]))  # fmt: skip
+    return _capped(_counted(_labelled(_grouped(plain))))
+
+
+def _one_each(name: str, array: Any, rows: int) -> np.ndarray | None:
+    """An array with an entry for each row."""
+    if array is None:
+        return None
+    array = np.asarray(array)
+    if array.shape != (rows,):
+        raise RequestError(f"{name} must be an ({rows},) array, one for each row of codes, got shape {array.shape}")
+    return array
 
 
 def _labelled(codes: Codes) -> Codes:
-    """The rows for which every factor is known."""
-    known = np.isfinite(codes.factors).all(axis=1)
-    if known.all():
+    """The rows in which some factor is known, with `known` where there are holes: what is not finite is not known."""
+    if not codes.about:
         return codes
+    known = np.isfinite(codes.factors) if codes.known is None else codes.known & np.isfinite(codes.factors)
+    if known.all():
+        return codes if codes.known is None else dataclasses.replace(codes, known=None)
     if not known.any():
-        raise RequestError("no row has a value for every factor: leave out the factors that are seldom known")
-    logvar = None if codes.logvar is None else codes.logvar[known]
+        raise RequestError("no label is known in any row: pass factors, or leave them out")
     flags = tuple(sorted({*codes.flags, "missing_labels"}))
-    return Codes(codes.mean[known], logvar, codes.factors[known], codes.about, flags)
+    codes = dataclasses.replace(codes, factors=np.where(known, codes.factors, 0), known=known, flags=flags)
+    some = known.any(axis=1)
+    if not some.all():
+        codes = take(codes, np.flatnonzero(some))
+        known = known[some]
+    return dataclasses.replace(codes, known=None) if known.all() else codes
+
+
+def _grouped(codes: Codes) -> Codes:
+    """Groups as numbers from 0; none where every row is a group of its own."""
+    if codes.groups is None:
+        return codes
+    if codes.groups.dtype.kind == "f" and not np.isfinite(codes.groups).all():
+        row = int(np.flatnonzero(~np.isfinite(codes.groups))[0])
+        raise RequestError(f"groups has no group in row {row}: give every row one, if need be of its own")
+    label = classes(codes.groups if codes.groups.dtype.kind != "O" else codes.groups.astype(str))
+    count = int(label.max(initial=0)) + 1
+    if count < 2:
+        raise RequestError("groups has one group only: a split into rows to learn from and rows to test on needs two")
+    return dataclasses.replace(codes, groups=None if count == len(label) else label)
+
+
+def _counted(codes: Codes) -> Codes:
+    """Rows of weight above 0; no weights where all rows have the same."""
+    if codes.weights is None:
+        return codes
+    if codes.weights.dtype.kind not in "fiub":
+        raise RequestError(f"weights must hold numbers, got an array of {codes.weights.dtype}")
+    weights = codes.weights.astype(np.float64)
+    bad = np.flatnonzero(~np.isfinite(weights) | (weights < 0))
+    if len(bad):
+        raise RequestError(f"weights must be 0 or more and finite: row {bad[0]} has {weights[bad[0]]}")
+    there = weights > 0
+    if not there.any():
+        raise RequestError("weights are all 0: no row counts")
+    codes = dataclasses.replace(codes, weights=weights)
+    codes = codes if there.all() else take(codes, np.flatnonzero(there))
+    assert codes.weights is not None
+    return dataclasses.replace(codes, weights=None) if np.ptp(codes.weights) == 0 else codes
 
 
 def _numbers(name: str, array: Any) -> np.ndarray:
@@ -89,15 +146,18 @@ def _capped(codes: Codes) -> Codes:
 
 def _factors(
     factors: Any, rows: int, names: Sequence[str] | None, kinds: str | Sequence[str] | Mapping[str, str] | None
-) -> tuple[np.ndarray, tuple[Factor, ...]]:
-    """Columns of factors as class numbers or, where continuous, as they are; and what each is."""
+) -> tuple[np.ndarray, tuple[Factor, ...], np.ndarray | None]:
+    """Columns of factors as class numbers or, where continuous, as they are; what each is; and which labels are known.
+
+    A label is not known where it is NaN or None, or masked; None is returned where all are known.
+    """
     if factors is None:
         if names or kinds:
             raise RequestError("names and kinds describe factors, and none were passed")
-        return np.zeros((rows, 0), np.int64), ()
+        return np.zeros((rows, 0), np.int64), (), None
     if names is None and hasattr(factors, "columns"):  # a data frame
         names = [str(name) for name in factors.columns]
-    array = np.asarray(factors)
+    array, masked = np.asarray(factors), np.ma.getmaskarray(factors) if np.ma.isMaskedArray(factors) else None
     if array.ndim != 2:
         hint = ": for one factor pass factors[:, None]" if array.ndim == 1 else ""
         raise RequestError(f"factors must be an (N, K) array, got shape {array.shape}{hint}")
@@ -107,12 +167,41 @@ def _factors(
     names = [f"factor_{k}" for k in range(count)] if names is None else [str(name) for name in names]
     if len(names) != count or len(set(names)) != count:
         raise RequestError(f"names must name each of the {counted(count, 'factor')} once, got {listed(names)}")
+    known = ~_missing(array) if masked is None else ~(_missing(array) | masked)
     columns, about = [], []
     for k, kind in enumerate(_kinds(kinds, names, array)):
-        column, factor = _factor(names[k], array[:, k], kind)
-        columns.append(column)
+        column, factor = _factor(names[k], array[known[:, k], k], kind)
+        columns.append(_spread_out(column, known[:, k]))
         about.append(factor)
-    return np.stack(columns).T if columns else np.zeros((rows, 0), np.int64), tuple(about)  # contiguous by column
+    table = np.stack(columns).T if columns else np.zeros((rows, 0), np.int64)  # contiguous by column
+    return table, tuple(about), None if known.all() else known
+
+
+def _missing(array: np.ndarray) -> np.ndarray:
+    """Where there is no label: NaN, None, or what a data frame has in their place."""
+    if array.dtype.kind == "f":
+        return np.isnan(array)
+    if array.dtype.kind != "O":
+        return np.zeros(array.shape, bool)
+    return np.frompyfunc(_nothing, 1, 1)(array).astype(bool)
+
+
+def _nothing(value: Any) -> bool:
+    if value is None:
+        return True
+    try:
+        return bool(value != value)  # noqa: PLR0124 -- NaN is what differs from itself
+    except TypeError:  # pandas' NA does not say even that
+        return True
+
+
+def _spread_out(column: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """A column of all rows, with 0 where nothing is known."""
+    if len(column) == len(known):
+        return column
+    out = np.zeros(len(known), column.dtype)
+    out[known] = column
+    return out
 
 
 def _kinds(
@@ -140,7 +229,9 @@ def _kinds(
 def _factor(name: str, column: np.ndarray, kind: Kind) -> tuple[np.ndarray, Factor]:
     """A column as numbers, and its Factor."""
     if column.dtype.kind == "O":
-        column = np.array(column.tolist())  # of the type that its entries have, or text where they differ
+        column = (
+            np.array(column.tolist()) if len(column) else np.zeros(0)
+        )  # of the type that its entries have, or text where they differ
     if column.dtype.kind == "f" or kind == "continuous":
         try:
             column = column.astype(np.float64)

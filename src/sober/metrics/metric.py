@@ -9,7 +9,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from sober.errors import RequestError, listed
+from sober.errors import RequestError, counted, listed
+from sober.metrics.rows import take
 from sober.shared import Shared
 from sober.types import Codes, Setting
 
@@ -25,10 +26,11 @@ FLAGS: dict[str, str] = {
     "few_pairs": "fewer than 100 pairs of rows differ in some factor alone: its number is hardly known",
     "few_rows": "fewer rows share a factor's value than the metric draws; some were drawn more than once",
     "held_out": "some combinations of factors were left out of the pictures that were encoded",
-    "missing_labels": "rows in which the value of a factor is not known were left out",
+    "missing_labels": "some labels are not known: factors were measured on the rows that know them",
     "no_factor": "no factor varies, so there is nothing to find: the score is its worst value (1 for an nrmse)",
     "idle_latent": "a latent that takes part knows nothing of any factor; it counts 0",
     "means_only": "no log-variances were given, so latents were taken at their means: in bins, or as if Gaussian",
+    "not_above_chance": "codes that have nothing to do with the factors score as well in one shuffle of twenty or more",
     "not_finite": "some codes were not finite",
     "no_pairs": "for some factor no two rows agree in all the others: it counts 0, or the whole score does",
     "one_factor": "with a single factor that varies the question has only one answer",
@@ -42,6 +44,21 @@ FLAGS: dict[str, str] = {
     "unknown_factor": "no latent that takes part knows anything of some factor; it counts 0",
     "unordered_factor": "a factor whose values have no order, or go round, was taken in the order of its labels",
 }
+
+
+class NotMeasuredError(RequestError):
+    """A metric that cannot be computed for these codes. Its message is the reason, in a sentence."""
+
+
+Odd = Literal["holes", "groups", "weights", "units", "sparse"]  # what codes can have beside plain numbers and labels
+
+REASONS: dict[Odd, str] = {
+    "groups": "it would put rows of one group on both sides of a split",
+    "weights": "it has no form in which rows have weights",
+    "units": "it looks at single numbers, and each unit holds several",
+    "sparse": "it needs every entry of the codes, and they are sparse",
+}
+FEWEST = 100  # rows in which every factor is known, for a metric that needs them all at once
 
 
 class Measured(NamedTuple):
@@ -124,6 +141,9 @@ class Metric:
     exact: bool = False  # whether the seed has no say where there are no more rows than it draws
     supervised: bool = True  # whether it needs factors
     default: bool = True  # whether it is in the battery that `score` runs when not told which
+    # What it can work with. One that does not take holes sees the rows in which every factor is known; of codes with
+    # anything else that it does not take it is left out, and `Scores.left_out` says why.
+    takes: frozenset[Odd] = frozenset()
 
     def configured(self, preset: str = "study", changes: Mapping[str, Setting] = {}) -> dict[str, Setting]:
         """Every setting under a preset, with changes. A metric that has no preset of that name stays with `study`."""
@@ -143,7 +163,8 @@ class Metric:
     ) -> Measured:
         """Measures codes. A finite number for every score, always: what could not be measured is flagged.
 
-        `shared` is that of the other metrics of these codes, so that what several need is computed once.
+        `shared` is that of the other metrics of these codes, so that what several need is computed once. Raises
+        `NotMeasuredError` where the metric cannot be computed for codes of this kind.
         """
         settings = self.configured(preset, changes or {})
         shared = Shared() if shared is None else shared
@@ -154,9 +175,26 @@ class Metric:
             if not varied.about:
                 return Measured(self._without_factors(), tuple(sorted({*flags, "no_factor"})))
             codes = varied
+        codes = self._fitting(codes, shared)
         found = self.measure(codes, shared, seed=seed, **settings)
         self._check(found)
         return found._replace(flags=tuple(sorted(flags | set(found.flags))))
+
+    def _fitting(self, codes: Codes, shared: Shared) -> Codes:
+        """The codes as this metric can take them."""
+        for odd in sorted(oddities(codes) - self.takes - {"holes"}):
+            raise NotMeasuredError(REASONS[odd])
+        if codes.known is None or "holes" in self.takes:
+            return codes
+        if not self.supervised:
+            return dataclasses.replace(codes, known=None)
+        whole, total = shared(complete, codes), codes.mean.shape[0]
+        if whole.mean.shape[0] < min(FEWEST, total / 2) or len(shared(varying, whole).about) < len(whole.about):
+            raise NotMeasuredError(
+                "it needs rows in which every factor is known, and "
+                f"{counted(whole.mean.shape[0], 'row')} of {total:,} are too few"
+            )
+        return whole
 
     def _without_factors(self) -> dict[str, float]:
         return {
@@ -173,9 +211,38 @@ class Metric:
             raise KeyError(f"{self.name} used flags that are not in FLAGS: {sorted(unknown)}")
 
 
+def oddities(codes: Codes) -> frozenset[Odd]:
+    """What these codes have beside plain numbers and labels."""
+    there: dict[Odd, bool] = {
+        "holes": codes.known is not None,
+        "groups": codes.groups is not None,
+        "weights": codes.weights is not None,
+        "units": codes.unit > 1,
+        "sparse": not isinstance(codes.mean, np.ndarray),
+    }
+    return frozenset(odd for odd, is_there in there.items() if is_there)
+
+
 def varying(codes: Codes) -> Codes:
-    """Codes with those factors that have more than one value among its rows."""
-    keep = [k for k in range(len(codes.about)) if len(codes.mean) and np.ptp(codes.factors[:, k]) > 0]
-    if len(keep) == len(codes.about):
+    """Codes with those factors that have more than one value among the rows that know them."""
+    keep = [k for k in range(len(codes.about)) if _varies(codes, k)]
+    return codes if len(keep) == len(codes.about) else with_factors(codes, keep)
+
+
+def _varies(codes: Codes, k: int) -> bool:
+    column = codes.factors[:, k] if codes.known is None else codes.factors[codes.known[:, k], k]
+    return bool(len(column) and np.ptp(column) > 0)
+
+
+def with_factors(codes: Codes, factors: Sequence[int]) -> Codes:
+    """Codes with some of the factors, and the same rows."""
+    known = None if codes.known is None else codes.known[:, factors]
+    about = tuple(codes.about[k] for k in factors)
+    return dataclasses.replace(codes, factors=codes.factors[:, factors], about=about, known=known)
+
+
+def complete(codes: Codes) -> Codes:
+    """The rows in which every factor is known."""
+    if codes.known is None:
         return codes
-    return dataclasses.replace(codes, factors=codes.factors[:, keep], about=tuple(codes.about[k] for k in keep))
+    return dataclasses.replace(take(codes, np.flatnonzero(codes.known.all(axis=1))), known=None)

@@ -77,8 +77,9 @@ def halves(codes: Codes, rows: int, held_out: str, seed: int) -> tuple[Codes, Co
 
 def take(codes: Codes, rows: Int[np.ndarray, " n"]) -> Codes:
     """The codes of some rows."""
-    logvar = None if codes.logvar is None else codes.logvar[rows]
-    return dataclasses.replace(codes, mean=codes.mean[rows], logvar=logvar, factors=codes.factors[rows])
+    beside = {name: getattr(codes, name) for name in ("logvar", "known", "groups", "weights")}
+    beside = {name: None if array is None else array[rows] for name, array in beside.items()}
+    return dataclasses.replace(codes, mean=codes.mean[rows], factors=codes.factors[rows], **beside)
 
 
 class Groups(NamedTuple):

@@ -13,8 +13,9 @@ import threadpoolctl
 
 from sober.errors import RequestError, UnknownError, listed
 from sober.machine import in_order
+from sober.metrics.chance import Chance, shuffled_factors
 from sober.metrics.inputs import as_codes
-from sober.metrics.metric import Measured, Metric, varying
+from sober.metrics.metric import Measured, Metric, NotMeasuredError, varying
 from sober.metrics.registry import METRICS, metric_groups
 from sober.shared import Shared
 from sober.types import Codes, Setting
@@ -30,7 +31,8 @@ class Scores(dict[str, float]):
     `flags` says, by score, what was not as the formula has in mind (see `sober.metrics.FLAGS`); `errors` the standard
     error of each score, where draws were repeated or the metric knows its own; `parts` the matrices and per-factor
     values, `settings` what was asked for and `seconds` what it took, by metric. `factors` names the columns of the
-    parts: the factors that vary.
+    parts: the factors that vary; `known` says how many rows know each. `left_out` has the metrics that were not
+    computed, each with the reason. `chance` says what each score is when the rows of the factors are shuffled.
     """
 
     def __init__(self) -> None:
@@ -41,6 +43,9 @@ class Scores(dict[str, float]):
         self.settings: dict[str, Mapping[str, Setting]] = {}
         self.seconds: dict[str, float] = {}
         self.factors: tuple[str, ...] = ()
+        self.known: dict[str, int] = {}
+        self.left_out: dict[str, str] = {}
+        self.chance: dict[str, Chance] = {}
 
 
 def score(
@@ -53,7 +58,10 @@ def score(
     seed: int = 0,
     names: Sequence[str] | None = None,
     kinds: str | Sequence[str] | Mapping[str, str] | None = None,
+    groups: Any = None,
+    weights: Any = None,
     repeats: int = 1,
+    chance: int = 0,
 ) -> Scores:
     """Scores of a representation: a dictionary from score names to numbers, with more in its attributes.
 
@@ -65,26 +73,47 @@ def score(
     as many seeds; scores are then means, and `.errors` has their standard errors. Without factors, only what needs no
     labels is measured.
 
+    A label that is NaN, None or masked is not known: each factor is measured on the rows that know it. `groups` (N,)
+    says which rows belong together: those of one group never stand on both sides of a split. `weights` (N,) say how
+    much each row counts. What a metric cannot work with leaves it out, and `.left_out` says why. With `chance` the rows
+    of the factors are shuffled so many times, and `.chance` says what each score is then.
+
     >>> sober.score(codes, factors)["mig"]
     """
-    prepared = as_codes(codes, factors, logvar=logvar, names=names, kinds=kinds)
+    prepared = as_codes(codes, factors, logvar=logvar, names=names, kinds=kinds, groups=groups, weights=weights)
     _check_preset(preset)
     if repeats < 1:
         raise RequestError(f"repeats must be at least 1, got {repeats}")
+    if chance < 0:
+        raise RequestError(f"chance must be a number of shuffles, 0 for none, got {chance}")
     out = Scores()
     shared = Shared()
-    out.factors = tuple(factor.name for factor in shared(varying, prepared).about)
+    varied = shared(varying, prepared)
+    out.factors = tuple(factor.name for factor in varied.about)
+    out.known = known_rows(varied)
     for metric, wanted, changes in resolved(metrics, bool(prepared.about)):
         started = time.perf_counter()
         settings = metric.configured(preset, changes)
         seeds = range(seed, seed + (repeats if metric.sampled else 1))
-        found = [metric(prepared, settings, seed=each, shared=shared) for each in seeds]
+        try:
+            found = [metric(prepared, settings, seed=each, shared=shared) for each in seeds]
+        except NotMeasuredError as reason:
+            out.left_out[metric.name] = str(reason)
+            continue
         out.settings[metric.name], out.parts[metric.name] = settings, found[0].parts
         out.seconds[metric.name] = time.perf_counter() - started
         for name in metric.scores:
             if name in found[0].values and (wanted is None or name in wanted):
                 _add(out, name, [each.values[name] for each in found], found, repeats)
+    if chance:
+        add_chance(out, prepared, chance, seed)
     return out
+
+
+def known_rows(codes: Codes) -> dict[str, int]:
+    """How many rows know each factor."""
+    counts = np.full(len(codes.about), len(codes.factors)) if codes.known is None else codes.known.sum(axis=0)
+    return {factor.name: int(count) for factor, count in zip(codes.about, counts, strict=True)}
 
 
 def score_many(models: Iterable[Codes], *, workers: int | None = None, **settings: Any) -> Iterator[Scores]:
@@ -105,6 +134,24 @@ def _add(out: Scores, name: str, values: list[float], found: list[Measured], rep
         out.errors[name] = float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else 0.0
     elif name in found[0].errors:
         out.errors[name] = found[0].errors[name]
+
+
+def add_chance(out: Scores, codes: Codes, shuffles: int, seed: int) -> None:
+    """What each score that looks at factors is when their rows are shuffled."""
+    asked = [METRICS[name] for name in out.settings if METRICS[name].supervised]
+    values: dict[str, list[float]] = {}
+    for one in shuffled_factors(codes, shuffles, seed):
+        shared = Shared()
+        for metric in asked:
+            for name, value in metric(one, out.settings[metric.name], seed=seed, shared=shared).values.items():
+                if name in out:
+                    values.setdefault(name, []).append(value)
+    for metric in asked:
+        for name in metric.scores.keys() & values.keys():
+            found = Chance.of(out[name], np.array(values[name]), metric.scores[name].better)
+            out.chance[name] = found
+            if not found.beaten:
+                out.flags[name] = tuple(sorted({*out.flags[name], "not_above_chance"}))
 
 
 def _check_preset(preset: str) -> None:

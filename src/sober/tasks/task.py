@@ -18,6 +18,7 @@ from jaxtyping import Int
 from sober.criteria.criterion import Cost, Progress
 from sober.errors import RequestError, counted, listed
 from sober.metrics.metric import FLAGS, Meaning, Measured, varying
+from sober.metrics.rows import take
 from sober.shared import Shared
 from sober.types import Codes, Run, Setting
 
@@ -128,7 +129,7 @@ class Task:
             raise RequestError(f"{self.name}: {why}")
         if self.needs == "models" and subjects.load is None:
             raise RequestError(f"{self.name} needs models: give it a folder of results, as in sober score DIR --tasks")
-        varied = tuple(varying(codes) for codes in subjects.codes)
+        varied = tuple(varying(_labelled(codes)) for codes in subjects.codes)
         if self.needs == "codes" and not varied[0].about:
             raise RequestError(f"{self.name} predicts factors, and none of those given has two values: pass factors")
         outcomes = list(
@@ -152,6 +153,16 @@ class Task:
         given, varied = codes
         constant = {"constant_factor"} if len(varied.about) < len(given.about) else set()
         return outcome._replace(flags=tuple(sorted({*outcome.flags, *given.flags, *constant})))
+
+
+def _labelled(codes: Codes) -> Codes:
+    """The rows in which every factor is known."""
+    if codes.known is None:
+        return codes
+    every = codes.known.all(axis=1)
+    if not every.any():
+        raise RequestError("no row has a value for every factor: leave out the factors that are seldom known")
+    return dataclasses.replace(take(codes, np.flatnonzero(every)), known=None)
 
 
 def enough_rows(task: str, codes: Codes, least: int) -> None:
