@@ -108,6 +108,11 @@ def score(
     for task, settings in performed:
         options: dict[str, Any] = {**about, **settings}
         joined(scores, perform(task, arrays["codes"], arrays.get("factors"), preset=preset, seed=seed, **options))
+    _say(scores, as_json, full)
+
+
+def _say(scores: Scores, as_json: bool, full: bool) -> None:
+    """Prints scores, and what to know about them."""
     if as_json:
         for name, flags in scores.flags.items() if not full else ():
             for flag in flags:
