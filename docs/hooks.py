@@ -19,6 +19,7 @@ from sober.methods import METHODS
 from sober.methods.method import Method
 from sober.metrics import METRICS
 from sober.metrics.metric import Metric
+from sober.tasks import TASKS, Task
 from sober.types import Setting
 from sober.words import text_of
 from sober.workflows.study import Scale, find_study, shipped
@@ -38,7 +39,8 @@ USING = (
     "speed.md",
 )  # fmt: skip
 CHANGING = (
-    "adding.md", "add_metric.md", "add_criterion.md", "add_method.md", "add_world.md", "design.md", "api.md",
+    "adding.md", "add_metric.md", "add_criterion.md", "add_task.md", "add_method.md", "add_world.md", "design.md",
+    "api.md",
 )  # fmt: skip
 
 
@@ -50,7 +52,7 @@ class Section(NamedTuple):
     card: Callable[[Any], Iterator[str]]
 
 
-def _metric(metric: Metric) -> Iterator[str]:
+def _metric(metric: Metric | Task) -> Iterator[str]:
     yield from _table("score", ((f"`{name}`", f"{of.summary} ({of})") for name, of in metric.scores.items()))
     yield from _table("setting", ((f"`{name}`", f"`{text_of(value)}`") for name, value in metric.settings.items()))
     yield from _table("preset", ((f"`{name}`", _pairs(changes)) for name, changes in metric.presets.items()))
@@ -106,6 +108,7 @@ SECTIONS = {
     "methods": Section("Methods", METHODS, _method),
     "metrics": Section("Metrics", METRICS, _metric),
     "criteria": Section("Choosing without labels", CRITERIA, _criterion),
+    "tasks": Section("What codes are good for", TASKS, _metric),
     "worlds": Section("Worlds", WORLDS, _world),
     "studies": Section("Studies", shipped(), _study),
 }

@@ -29,6 +29,7 @@ from sober.cli import app
 from sober.criteria import CRITERIA
 from sober.methods import METHODS
 from sober.metrics import METRICS
+from sober.tasks import TASKS
 from sober.workflows.opened import open_results
 from sober.workflows.train import train
 from sober.worlds import WORLDS
@@ -54,6 +55,7 @@ ADDED: Mapping[str, tuple[dict[str, Any], str, str]] = {
     "docs/add_world.md": (WORLDS, "disc", "sober.worlds.disc"),
     "docs/add_metric.md": (METRICS, "dominance", "sober.metrics.dominance"),
     "docs/add_criterion.md": (CRITERIA, "evenness", "sober.criteria.evenness"),
+    "docs/add_task.md": (TASKS, "retrieval", "sober.tasks.retrieval"),
 }
 
 
