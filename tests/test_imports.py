@@ -16,7 +16,7 @@ SOURCE = Path(sober.__file__).parent
 ORDER = [
     ("errors", "machine", "shared"),
     ("types",),
-    ("files", "words"),
+    ("conditions", "files", "words"),
     ("device",),
     ("spread",),
     ("worlds", "nets"),

@@ -1,4 +1,4 @@
-"""Lassos and random forests whose strength or depth is chosen on rows of their own (Eastwood & Williams 2018, 4.3).
+"""Lassos, ridges and random forests whose strength or depth is chosen on rows of their own (Eastwood & Williams 2018).
 
 A model learns from training rows, and the option with the least error on validation rows is kept. One forest serves to
 choose among depths: a tree that was stopped at some depth is the upper part of one that was not, but for ties. The
@@ -17,6 +17,7 @@ from sober.estimators.lasso import lasso
 from sober.estimators.predictors import DEPTHS, STRENGTHS, Rows, points
 from sober.estimators.scaling import standardised
 
+RIDGES = tuple(float(strength) for strength in np.logspace(-8, 2, 21))  # of a ridge's penalty, on standardised numbers
 MANY = 10_000  # rows from which on trees are worth a thread each
 ROUNDING = 1e-14  # of a target's squared error
 
@@ -70,6 +71,19 @@ def choose_lasso(parts: Parts) -> Chosen:
     errors = [np.mean((parts.x_valid @ fitted.T - parts.y_valid) ** 2) for _, fitted in found]
     strength, best = found[int(np.argmin(errors))]
     return Chosen(np.abs(best).sum(axis=0)[None], parts.x_test @ best.T, strength)
+
+
+def choose_ridge(parts: Parts) -> Chosen:
+    """Linear models with an l2 penalty, at the best of `RIDGES`; a column's importance is the size of its weight.
+
+    The least of |y - xw|² / N + strength · |w|², for all strengths from one decomposition of x'x / N.
+    """
+    values, axes = np.linalg.eigh(parts.x.T @ parts.x / len(parts.x))
+    along = axes.T @ (parts.x.T @ parts.y) / len(parts.x)  # (D, m)
+    found = [(strength, axes @ (along / (values.clip(0) + strength)[:, None])) for strength in RIDGES]
+    errors = [np.mean((parts.x_valid @ weight - parts.y_valid) ** 2) for _, weight in found]
+    strength, best = found[int(np.argmin(errors))]
+    return Chosen(np.abs(best).sum(axis=1)[None], parts.x_test @ best, strength)
 
 
 def choose_forest(parts: Parts, trees: int, seed: int) -> Chosen:

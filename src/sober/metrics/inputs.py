@@ -253,4 +253,11 @@ def _factor(name: str, column: np.ndarray, kind: Kind) -> tuple[np.ndarray, Fact
             f"factor {name!r} has {size:,} different values in {len(column):,} rows: pass kinds with 'continuous' for "
             "it, or leave it out"
         )
-    return label, Factor(name, size, kind)
+    return label, Factor(name, size, kind, _values(column, label, size))
+
+
+def _values(column: np.ndarray, label: np.ndarray, size: int) -> tuple[Any, ...]:
+    """The value that each class stands for; none where classes are their own values."""
+    values = np.zeros(size, column.dtype)
+    values[label] = column
+    return () if column.dtype.kind != "U" and np.array_equal(values, np.arange(size)) else tuple(values.tolist())

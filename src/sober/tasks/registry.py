@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from sober.errors import UnknownError, listed
 from sober.tasks.task import Task
+from sober.tasks.zero_shot import zero_shot
 
-TASKS: dict[str, Task] = {}
+TASKS: dict[str, Task] = {
+    "zero_shot": zero_shot,
+}
 
 
 def find_task(name: str) -> Task:
