@@ -235,6 +235,22 @@ def test_fewer_rows_outside_ask_for_fewer_inside(results: Results) -> None:
     assert first.values["zero_shot_lasso_inside"] == again.values["zero_shot_lasso_inside"]
 
 
+def test_a_model_whose_codes_of_the_region_are_no_numbers_knows_nothing_there(results: Results) -> None:
+    asked = subjects(results)
+
+    class Broken(Subjects):
+        def encode(self, index: np.ndarray, world: World | None = None) -> list[Codes]:
+            return [
+                dataclasses.replace(codes, mean=np.full_like(codes.mean, np.nan), flags=("not_finite",))
+                for codes in super().encode(index, world)
+            ]
+
+    broken = Broken(asked.codes, asked.runs, asked.world, None, asked.load)
+    found = TASK(broken, QUICK)[0]
+    assert "not_finite" in found.flags
+    assert found.parts["ridge_inside_per_factor"][2] == pytest.approx(1.0, abs=0.1)  # block 3 is guessed at its mean
+
+
 def test_the_region_is_found_beneath_other_views(results: Results) -> None:
     hidden = world(f"blocks | without {GAP} | hide block_1 | part train 0.8")
     assert TASK.configured(world=hidden)["region"] == GAP

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,9 +17,9 @@ from jaxtyping import Array, Float, Key
 
 from sober.criteria.alike import alike
 from sober.criteria.criterion import Progress
+from sober.criteria.mixing import LOOK_AT_ONCE, Mixing, Range, both_kinds, keys_of, latent_range, looked_at, words_of
 from sober.device import compiler_options, free_memory, local_devices, seed_key
-from sober.methods.factor_vae import permuted
-from sober.methods.method import bernoulli_loss, follow, sample
+from sober.methods.method import bernoulli_loss, follow
 from sober.models.model import Model, blank, stacked
 from sober.nets import NETS, Compute, Nets
 from sober.nets.stretches import path
@@ -28,14 +28,10 @@ from sober.training.train import Feed
 from sober.worlds import World
 
 BATCH = 64
-LOOK = 4096  # pictures that tell a latent's range
-LOOK_AT_ONCE = 256
 EXAMINE_AT_ONCE = LOOK_AT_ONCE // 2  # of each kind: both are decoded together
 AT_ONCE = 64  # discriminators in training on a device, at most: more are no faster
 BYTES_EACH = 2**28  # that a discriminator in training takes, rather too much than too little
 CHUNK = 200  # steps between reports
-
-Mixing = Literal["uniform", "permuted"]
 
 
 class Examined(NamedTuple):
@@ -52,8 +48,7 @@ class Discriminator(NamedTuple):
 
     net: Any
     optimiser: Any
-    low: Float[Array, " D"]  # the range of each latent
-    high: Float[Array, " D"]
+    range: Range
 
 
 def trained_and_examined(
@@ -97,10 +92,11 @@ def _of_models_alike(
     compute = _compute(models[0], nets, spread.each)
     programs = _programs(world, nets, shape, mixing, compute, held_out)
     key = seed_key(seed)
-    who = spread.place(np.array([int(model.run.identity[:8], 16) for model in models], np.uint32))
+    who = spread.place(words_of(models))
     feed, step = Feed(world, spread), 0
     ranges = programs.ranges(autoencoders, feed.at(0, steps)[0])
-    discriminators = Discriminator(*programs.untrained(who, key, rate), *ranges)
+    net, optimiser = programs.untrained(who, key, rate)
+    discriminators = Discriminator(net, optimiser, ranges)
     while step < steps:
         data, end = feed.at(step, steps)
         stop = min(step + CHUNK, steps, end)
@@ -134,20 +130,6 @@ class Programs(NamedTuple):
 def _programs(
     world: World, nets: Nets, shape: tuple[int, int, int], mixing: Mixing, compute: Compute, held_out: int
 ) -> Programs:
-    def pictures(
-        model: Any, discriminator: Discriminator, images: Float[Array, "B H W C"], key: Key[Array, ""]
-    ) -> Float[Array, "2B H W C"]:
-        """Logits of reconstructions, then of as many pictures whose codes were mixed."""
-        for_codes, for_mixing = jax.random.split(key)
-        mean, logvar = model.encode(images, compute)
-        codes = sample(mean, logvar, for_codes) if model.reading.has_spread else mean
-        if mixing == "permuted":
-            mixed = permuted(codes, for_mixing)
-        else:
-            low, high = discriminator.low, discriminator.high
-            mixed = jax.random.uniform(for_mixing, codes.shape, minval=low, maxval=high)
-        return model.decode(jnp.concatenate([codes, mixed]), compute)
-
     def logits(net: Any, both: Float[Array, "2B H W C"]) -> Float[Array, " 2B"]:
         return compute.run(net, jax.nn.sigmoid(both))[:, 0]
 
@@ -158,24 +140,16 @@ def _programs(
             net = nets.judge(key, shape, 1, None)
             return net, optax.adam(rate).init(net)
 
-        return jax.vmap(one)(_keys(jax.random.fold_in(key, 1), who))
+        return jax.vmap(one)(keys_of(jax.random.fold_in(key, 1), who))
 
-    def ranges(models: Any, data: Any) -> tuple[Float[Array, "M D"], Float[Array, "M D"]]:
-        keys = jax.random.split(seed_key(0), LOOK // LOOK_AT_ONCE)  # whatever the seed: a range is not luck
-        images = jax.lax.map(lambda key: world.draw(data, key, LOOK_AT_ONCE), keys)
-
-        def one(model: Any) -> tuple[Float[Array, " D"], Float[Array, " D"]]:
-            # A part at a time: many models look at many pictures.
-            mean, logvar = jax.lax.map(lambda part: model.encode(part, compute), images)
-            codes = sample(mean, logvar, seed_key(1)) if model.reading.has_spread else mean
-            return codes.min(axis=(0, 1)), codes.max(axis=(0, 1))
-
-        return jax.vmap(one)(models)
+    def ranges(models: Any, data: Any) -> Range:
+        images = looked_at(world, data)
+        return jax.vmap(lambda model: latent_range(model, images, compute))(models)
 
     def step_one(
         model: Any, discriminator: Discriminator, images: Any, key: Key[Array, ""], rate: Any
     ) -> Discriminator:
-        both = pictures(model, discriminator, images, key)
+        both = both_kinds(model, discriminator.range, images, key, mixing, compute)
         target = jnp.asarray(jnp.arange(len(both)) < len(images), jnp.float32)
 
         def loss(net: Any) -> Float[Array, ""]:
@@ -199,12 +173,12 @@ def _programs(
             for_images, for_models = jax.random.split(jax.random.fold_in(key, 2 + step))
             images = world.draw(data, for_images, BATCH)
             step_all = jax.vmap(step_one, in_axes=(0, 0, None, 0, None))
-            return step_all(models, discriminators, images, _keys(for_models, who), rate)
+            return step_all(models, discriminators, images, keys_of(for_models, who), rate)
 
         return jax.lax.fori_loop(start, stop, one, discriminators)
 
     def examine_one(model: Any, discriminator: Discriminator, images: Any, key: Key[Array, ""]) -> tuple[Any, ...]:
-        both = pictures(model, discriminator, images, key)
+        both = both_kinds(model, discriminator.range, images, key, mixing, compute)
         rebuilt = both[: len(images)]
         right = (logits(discriminator.net, both) > 0) == (jnp.arange(len(both)) < len(images))
         error = jnp.sum(bernoulli_loss(rebuilt, images)) / len(images)
@@ -219,7 +193,7 @@ def _programs(
             for_images, for_models = jax.random.split(jax.random.fold_in(jax.random.fold_in(key, 1), number))
             images = world.draw(data, for_images, EXAMINE_AT_ONCE)
             examine_all = jax.vmap(examine_one, in_axes=(0, 0, None, 0))
-            return examine_all(models, discriminators, images, _keys(for_models, who))
+            return examine_all(models, discriminators, images, keys_of(for_models, who))
 
         parts = jax.lax.map(part, jnp.arange(1, 1 + held_out // EXAMINE_AT_ONCE))
         return jax.tree.map(lambda each: jnp.mean(each, axis=0), parts)
@@ -235,7 +209,3 @@ def _programs(
         ),
         jax.jit(mapped(examine, (MODELS, MODELS, MODELS, SHARED, SHARED)), compiler_options=quick),
     )
-
-
-def _keys(key: Key[Array, ""], who: Any) -> Key[Array, " M"]:
-    return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, who)

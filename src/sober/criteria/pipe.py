@@ -27,7 +27,7 @@ from sober.shared import Shared
 from sober.types import Setting
 
 if TYPE_CHECKING:  # these need JAX
-    from sober.criteria.discriminators import Mixing
+    from sober.criteria.mixing import Mixing
     from sober.models.model import Model
     from sober.worlds import World
 

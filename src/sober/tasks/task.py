@@ -151,7 +151,7 @@ class Task:
         if unknown := (set(outcome.values) - set(self.scores)) | (set(outcome.flags) - set(FLAGS)):
             raise KeyError(f"{self.name} used scores or flags that nothing explains: {sorted(unknown)}")
         given, varied = codes
-        constant = {"constant_factor"} if len(varied.about) < len(given.about) else set()
+        constant = {"constant_factor"} if self.supervised and len(varied.about) < len(given.about) else set()
         return outcome._replace(flags=tuple(sorted({*outcome.flags, *given.flags, *constant})))
 
 

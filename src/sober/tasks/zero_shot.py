@@ -85,14 +85,10 @@ def perform(
     inside: float,
     trees: float,
 ) -> list[Measured]:
-    if unit not in ("outside", "own"):
-        raise RequestError(f"zero_shot: unit must be 'outside' or 'own', not {unit!r}")
     sizes, results = (int(train), int(validation), int(test)), []
     for done, (far, near) in enumerate(parted(subjects, region, sum(sizes), int(inside), seed), 1):
-        if "not_finite" in near.flags:
-            results.append(Measured({}, ("not_finite",)))
-        else:
-            results.append(_tried(Sides(*split_in_three(far, *sizes, seed), near), unit, int(trees), seed))
+        sides = Sides(*split_in_three(far, *sizes, seed), _finite(near, far))
+        results.append(_tried(sides, unit, int(trees), seed))
         progress(done, len(subjects.codes))
     return results
 
@@ -132,6 +128,13 @@ def _with_factors(codes: Codes, like: Codes) -> Codes:
     columns = codes.factors[:, [names.index(factor.name) for factor in like.about]]
     known = np.flatnonzero(np.isfinite(columns).all(axis=1))
     return take(dataclasses.replace(codes, factors=columns, about=like.about), known)
+
+
+def _finite(codes: Codes, others: Codes) -> Codes:
+    """Codes in which what is no number is the mean of others, from which nothing can be told."""
+    if "not_finite" not in codes.flags:
+        return codes
+    return dataclasses.replace(codes, mean=np.where(np.isfinite(codes.mean), codes.mean, others.mean.mean(axis=0)))
 
 
 def _tried(sides: Sides, unit: str, trees: int, seed: int) -> Measured:
@@ -176,7 +179,13 @@ def _flags(sides: Sides) -> set[str]:
         for k, factor in enumerate(sides.learn.about)
     )
     idle = not np.ptp(sides.learn.mean, axis=0).any()
-    named = {"few_tested": few, "unseen_value": unseen, "collapsed": idle, "one_factor": len(sides.learn.about) == 1}
+    named = {
+        "few_tested": few,
+        "unseen_value": unseen,
+        "collapsed": idle,
+        "one_factor": len(sides.learn.about) == 1,
+        "not_finite": "not_finite" in sides.inside.flags,
+    }
     return {name for name, true in named.items() if true}
 
 
@@ -261,6 +270,8 @@ def _gap(world: World | None, region: str) -> World | None:
 
 def complete(settings: Mapping[str, Setting], world: World | None) -> Mapping[str, Setting]:
     """With the condition that a region's name stands for; without one, that which the world leaves out."""
+    if settings["unit"] not in ("outside", "own"):
+        raise RequestError(f"zero_shot: unit must be 'outside' or 'own', not {settings['unit']!r}")
     region, left_out = str(settings["region"]).strip(), _left_out(world)
     if not region and len(left_out) == 1:
         region = next(iter(left_out))
