@@ -19,6 +19,7 @@ from sober.report.figures import FIGURES
 from sober.results import TABLES, as_runs
 from sober.results.checklist import Item, Needs, Offer, find_paper, items, papers, scores_of, verdict
 from sober.results.compare import Beside, compare, numbers_of, refuse_a_look
+from sober.tasks import TASKS
 from sober.types import Run
 from sober.workflows.makeable import makeable
 from sober.workflows.plan import plan
@@ -28,7 +29,7 @@ from sober.worlds.views import VIEWS
 from test_cli import run as command
 from test_tables import noise, results
 
-SCORES = {score for metric in METRICS.values() for score in metric.scores}
+SCORES = {score for measure in (*METRICS.values(), *TASKS.values()) for score in measure.scores}
 SECTIONS = {"models", "explore"}
 SHORT = {"SL": "sober_look", "UDR": "udr", "DAVA": "dava", "DCI": "dci", "β-TCVAE": "beta_tcvae"}
 
@@ -148,7 +149,7 @@ def test_the_command_prints_the_verdicts(capsys: pytest.CaptureFixture[str]) -> 
     said = capsys.readouterr().out
     assert "of the paper's 11 tables, figures and algorithms this makes" in said
     assert "wholly" in said
-    assert "waits for tasks: zero-shot" in said
+    assert "nothing to run  Figure 1, Figure 2, Table 2, Figure 4" in said
 
 
 # The papers' numbers.
@@ -196,7 +197,7 @@ def test_numbers_are_those_that_the_papers_print() -> None:
     assert (("mpi3d_toy", "factor_vae", "best", "pipe"), 0.36, 0.16) in printed("dava", "Table 11")
     assert printed("udr", "Table 1")[0][1:] == (0.51, 0.07)
     assert printed("udr", "Table 6")[-1] == (("metrics with each other",), 0.67, 0.2)
-    assert sum(len(numbers.cells) for numbers in all_numbers()) == 673
+    assert sum(len(numbers.cells) for numbers in all_numbers()) == 713
 
 
 def test_numbers_are_those_that_were_read(shared: Path) -> None:

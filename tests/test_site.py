@@ -44,6 +44,7 @@ SMALLER: Mapping[str, Mapping[str, str]] = {
     "docs/criteria/pipe.md": {"results.world)": "results.world, steps=5)"},
     "docs/metrics/index.md": {"repeats=10": "repeats=2"},
     "docs/fit_my_pictures.md": {"steps=20)": "steps=20, latents=3, criteria=['udr'])"},
+    "docs/tasks/zero_shot.md": {"20_000": "400", "4_000": "200"},
     "docs/training.md": {"steps=200": "steps=20"},
     "docs/tune.md": {"trials=18": "trials=2, seeds=3", "steps=3000": "steps=20"},
     "docs/worlds/pictures.md": {"steps=20_000": "steps=2", "folder=photos": "folder=photos,size=16"},
@@ -138,6 +139,7 @@ READER: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     "docs/worlds/pictures.md": own_pictures,
     "docs/fit_my_pictures.md": own_pictures,
     "docs/metrics/index.md": lambda folder: arrays() | for_torch(),
+    "docs/tasks/zero_shot.md": lambda folder: arrays(),
     **{name_of(page): lambda folder: arrays() for page in ROOT.glob("docs/metrics/*.md") if page.stem != "index"},
 }
 

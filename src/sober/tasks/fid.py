@@ -34,8 +34,8 @@ if TYPE_CHECKING:  # these need JAX
 PICTURES = 10_000
 MOST = 32  # models that decode at once on a device
 HOST_BYTES = 2**30  # of pictures, and of moments, held in memory at once
-STEPS = 0.02  # of a β-VAE, that a picture takes to encode and two take to decode
-BY_FUNCTION, BY_NETWORK = 1e-4, 0.1  # seconds that features of a picture take on two cores: an order of magnitude
+STEPS = 0.008  # of a β-VAE, that a picture takes to encode and two take to decode
+BY_FUNCTION, BY_NETWORK = 2e-5, 0.1  # seconds for features of a picture on two cores; of Inception, a guess
 
 __all__ = ["FEATURES", "fid", "frechet_distance", "pixels"]
 

@@ -347,7 +347,7 @@ zero_shot = Task(
         "trees": 10,
     },
     presets={"paper": {"unit": "own"}},
-    quick={"trees": 2, "train": 800, "validation": 100, "test": 100, "inside": 100},
+    quick={"region": "block_1 > 0.6 and block_2 > 0.6", "trees": 2, "train": 800, "validation": 100, "test": 100},
     complete=complete,
     refuses=refuses,
     cost=cost,
