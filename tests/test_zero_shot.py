@@ -23,6 +23,7 @@ from sober.workflows.opened import Results
 from sober.workflows.train import train
 from sober.worlds import World, world
 from sober.worlds.pictures.given import from_array
+from test_light_guest import WITHOUT_JAX, Start, output
 
 TASK = TASKS["zero_shot"]
 REGION = "factor_0 > 6 and factor_1 > 6"
@@ -185,6 +186,16 @@ def test_few_rows_and_dead_codes_are_flagged() -> None:
     found = tried(as_codes(np.zeros((1000, 2)), factors), region="factor_0 > 8 and factor_1 > 4")
     assert {"few_tested", "collapsed"} <= set(found.flags)
     assert found.values["zero_shot_ridge_outside"] == pytest.approx(1.0, abs=0.05)
+
+
+def test_arrays_need_no_jax(start: Start) -> None:
+    code = """
+import numpy, sober
+factors = numpy.stack(numpy.unravel_index(numpy.arange(1000), (10, 10, 10)), axis=1)
+scores = sober.task("zero_shot", factors + 0.5, factors, region="factor_0 > 6 and factor_1 > 6", trees=1)
+print(scores["zero_shot_ridge_inside"] < 1e-5)
+"""
+    assert output(start(WITHOUT_JAX + code)).strip() == "True"
 
 
 # With models: the region that a world leaves out.
