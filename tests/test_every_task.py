@@ -43,6 +43,7 @@ def subjects(family: Results) -> Subjects:
 @pytest.fixture(scope="module")
 def tried(subjects: Subjects) -> dict[str, Tried]:
     """Each task once, whoever asks first."""
+
     class Once(dict):
         def __missing__(self, name: str) -> Tried:
             settings = TASKS[name].configured(changes=TASKS[name].quick, world=BLOCKS)
@@ -98,14 +99,14 @@ def test_what_it_declares_is_so(name: str) -> None:
     assert task.summary
     assert task.reference
     assert any(meaning.headline for meaning in task.scores.values()), "some number speaks for the others"
-    assert all(score.split("_")[0] == name.split("_")[0] and task_of(score) is task for score in task.scores)
+    assert all(score.startswith(name) and task_of(score) is task for score in task.scores)
     assert set(task.quick) <= set(task.settings)
     assert task.steps in {"", *task.settings}
     settings = task.configured(world=BLOCKS)
     assert set(settings) == set(task.settings)
     assert task.configured(changes=settings, world=BLOCKS) == settings, "settings in full stay as they are"
     few, many = (task.cost(settings, models) for models in (10, 100))
-    assert 0 < few.seconds + few.steps
+    assert few.seconds + few.steps > 0
     assert few.seconds <= many.seconds
     assert few.steps == many.steps
     if task.steps:
