@@ -26,6 +26,7 @@ study = Study(
         "model_centrality",
         "squared_error",
     ],
+    tasks=["abstract_reasoning"],
     scales={
         "small": Scale(seeds=3, steps=10_000, strengths=3, worlds=["abstract_dsprites"], learning_rate=5e-4),
         "tiny": Scale(seeds=2, steps=2, batch=4, nets="small", strengths=2, worlds=["abstract_dsprites"], pictures=500),

@@ -27,6 +27,7 @@ study = Study(
             seeds=50,
         )
     ],
+    tasks=["downstream"],
     criteria={
         **{"elbo": {}, "reconstruction": {}, "kl": {}, "total_correlation": {}},  # as in the paper
         **{"udr": {"partners": 50}, "pipe": {"steps": 4_000, "rate": 2.5e-4}},  # what came after it

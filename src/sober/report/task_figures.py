@@ -10,18 +10,20 @@ from sober.report.charts import Row
 from sober.report.figure import Figure, Key
 from sober.report.pairs import of_runs
 from sober.results import Made, Runs
-
-METRICS = 2  # that tasks are drawn against: those that speak for the others
+from sober.results.papers import TABLES
+from sober.results.within import judging, scored
 
 
 def task_figures(runs: Runs, tables: Mapping[str, Made]) -> Iterator[Figure]:
     """Every figure of tasks that the tables allow, in the order of a report."""
-    metrics = [name for name in runs.ordered(runs.metrics()) if runs.numbers[name].sign][:METRICS]
+    metrics = runs.ordered(scored(runs, TABLES["transfer"].name))
+    criteria = [name for name in runs.leading_criteria() if name in judging(runs)]
     if "task_curves" in tables:
         yield _curves(tables["task_curves"])
     if "tasks_by_group" in tables:
         yield _groups(runs, tables["tasks_by_group"], metrics)
-    yield of_runs(runs, "task_pairs", "Task against metric", itertools.product(metrics, runs.leading_tasks()))
+    pairs = itertools.product([*metrics, *criteria], runs.leading_tasks())
+    yield of_runs(runs, "task_pairs", "Task against score", pairs)
 
 
 def _curves(made: Made) -> Figure:
