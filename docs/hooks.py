@@ -35,8 +35,8 @@ ROOT_PAGES = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.m
 NAMED = [{path.removesuffix(".md").capitalize(): site} for path, site in ROOT_PAGES.items()]
 STARTING = ("first_ten_minutes.md", "score_my_representation.md", "fit_my_pictures.md")
 USING = (
-    "cli.md", "training.md", "codes.md", "explorer.md", "interop.md", "store.md", "statistics.md", "cluster.md",
-    "speed.md",
+    "from_elsewhere.md", "compare.md", "cli.md", "training.md", "codes.md", "explorer.md", "interop.md", "store.md",
+    "statistics.md", "cluster.md", "speed.md",
 )  # fmt: skip
 CHANGING = (
     "adding.md", "add_metric.md", "add_criterion.md", "add_task.md", "add_method.md", "add_world.md", "design.md",

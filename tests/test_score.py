@@ -6,6 +6,7 @@ import dataclasses
 import gc
 import math
 import os
+import sys
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -23,13 +24,13 @@ from sober.metrics import (
     Measured,
     Metric,
     as_codes,
-    dci,
     find_metric,
     home_of,
     score,
     score_many,
     unified,
 )
+from sober.metrics.dci import Fit
 from sober.metrics.rows import split
 from sober.shared import Shared
 from sober.types import Codes
@@ -210,11 +211,11 @@ def test_every_flag_is_explained_on_the_page() -> None:
 def test_what_several_metrics_need_is_computed_once_in_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
     fitted: list[str] = []
 
-    def importance(learn: Codes, check: Codes, trees: str, seed: int) -> dci.Fit:
+    def importance(learn: Codes, check: Codes, trees: str, seed: int) -> Fit:
         fitted.append(trees)
-        return dci.Fit(np.eye(3), np.ones(3), np.ones(3), rare=False)
+        return Fit(np.eye(3), np.ones(3), np.ones(3), rare=False)
 
-    monkeypatch.setattr(dci, "importance", importance)
+    monkeypatch.setattr(sys.modules["sober.metrics.dci"], "importance", importance)
     monkeypatch.setattr(unified, "importance", importance)
     codes = as_codes(standardised(GRID), GRID)
     before = dict(vars(codes))

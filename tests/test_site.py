@@ -119,6 +119,18 @@ def for_torch(factors: int = 3) -> dict[str, Any]:
     return {"images": images, "encoder": encoder, "loader": loader}
 
 
+def in_batches() -> dict[str, Any]:
+    """A loader and an encoder of NumPy alone, so that the page runs everywhere."""
+    held = arrays()
+    batches = list(zip(np.split(held["codes"], 5), np.split(held["factors"], 5), strict=True))
+    return {"loader": batches, "encoder": lambda pictures: pictures}
+
+
+def two_layers() -> dict[str, Any]:
+    held = arrays()
+    return {"first": held["codes"], "second": held["codes"][:, :3] @ np.ones((3, 2)), "factors": held["factors"]}
+
+
 def models_of(folder: Path) -> dict[str, Any]:
     found = list(open_results(folder / "runs" / "blocks").encode(sample=256))
     return {"runs": [run for run, _ in found], "codes": [codes for _, codes in found]}
@@ -133,6 +145,8 @@ def own_pictures(folder: Path) -> dict[str, Any]:
 READER: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     "README.md": lambda folder: for_torch(factors=4),
     "docs/score_my_representation.md": lambda folder: arrays() | for_torch(),
+    "docs/compare.md": lambda folder: two_layers(),
+    "docs/from_elsewhere.md": lambda folder: arrays() | in_batches(),
     "docs/criteria/udr.md": models_of,
     "docs/criteria/model_centrality.md": models_of,
     "docs/worlds/faces3d.md": lambda folder: {"renders": np.zeros((2, 21, 11, 11, 8, 8), np.uint8)},

@@ -9,11 +9,13 @@ if TYPE_CHECKING:  # what the names below are; a person who runs Sober imports e
     from sober import criteria, methods, metrics, nets, worlds
     from sober.criteria.udr import udr_of_arrays as udr
     from sober.errors import RequestError
-    from sober.metrics import Scores, score
+    from sober.metrics import Collector, Scores, score, scorer
+    from sober.metrics.comparison import Comparison
     from sober.models.family import Family
     from sober.models.grid import grid
     from sober.models.model import Model, load
     from sober.types import Adam, Codes, Factor, Run, Score, Training
+    from sober.workflows.compare import compare
     from sober.workflows.fit import Fit, fit
     from sober.workflows.opened import Results
     from sober.workflows.opened import encode_results as encode
@@ -27,6 +29,8 @@ if TYPE_CHECKING:  # what the names below are; a person who runs Sober imports e
 _HOME = {
     "Adam": "sober.types",
     "Codes": "sober.types",
+    "Collector": "sober.metrics",
+    "Comparison": "sober.metrics.comparison",
     "Factor": "sober.types",
     "Family": "sober.models.family",
     "Fit": "sober.workflows.fit",
@@ -41,12 +45,14 @@ _HOME = {
     "Study": "sober.workflows.study",
     "Training": "sober.types",
     "World": "sober.worlds",
+    "compare": "sober.workflows.compare",
     "encode": "sober.workflows.opened",
     "fit": "sober.workflows.fit",
     "grid": "sober.models.grid",
     "load": "sober.models.model",
     "open": "sober.workflows.opened",
     "score": "sober.metrics",
+    "scorer": "sober.metrics",
     "task": "sober.tasks",
     "train": "sober.workflows.train",
     "tune": "sober.workflows.tune",
@@ -64,6 +70,8 @@ _ROOMS = ("criteria", "methods", "metrics", "nets", "tasks", "worlds")
 __all__ = [
     "Adam",
     "Codes",
+    "Collector",
+    "Comparison",
     "Factor",
     "Family",
     "Fit",
@@ -78,6 +86,7 @@ __all__ = [
     "Study",
     "Training",
     "World",
+    "compare",
     "criteria",
     "encode",
     "fit",
@@ -88,6 +97,7 @@ __all__ = [
     "nets",
     "open",
     "score",
+    "scorer",
     "task",
     "tasks",
     "train",

@@ -17,11 +17,13 @@ from sober.errors import RequestError, listed
 from sober.files import read_npz
 from sober.metrics import FLAGS, METRICS, Metric, Scores
 from sober.metrics import score as score_arrays
+from sober.metrics.comparison import HALVES
 from sober.tasks import TASKS, Task, find_task, joined, perform
 from sober.types import Asked
 from sober.words import parse_settings, text_of
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
 
     from sober.workflows.opened import Results
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 def score(
     source: Annotated[Path, Parameter(name="FILE", help="An npz file, or a folder of results.")],
     /,
-    *,
+    *others: Annotated[Path, Parameter(name="FILES", help="More npz files, of the same rows, to compare it with.")],
     metrics: str | None = None,
     tasks: str | None = None,
     set_: Set = None,
@@ -39,6 +41,8 @@ def score(
     seed: int = 0,
     repeats: int = 1,
     chance: int = 0,
+    halves: int = HALVES,
+    out: Path | None = None,
     as_json: Json = False,
     full: Annotated[bool, Parameter(negative=())] = False,
 ) -> None:
@@ -47,10 +51,11 @@ def score(
     The file has `codes` (N, D) and `factors` (N, K), and if there are any `logvar` (N, D), `names` (K), `kinds` (K),
     `groups` (N) and `weights` (N). A factor that is NaN is not known.
     Without factors, what needs no labels is measured. Scores of a folder's models go into its table; those that are
-    there are not computed again.
+    there are not computed again. Several files of the same rows, with the same factors, are compared: one table, and
+    which differences are real.
 
     Examples: `sober score codes.npz` · `sober score codes.npz --metrics mig,dci --json` · `sober score runs/blocks` ·
-    `sober score runs/blocks --tasks downstream`
+    `sober score runs/blocks --tasks downstream` · `sober score layer1.npz layer2.npz --out compare.html`
 
     Parameters
     ----------
@@ -71,6 +76,10 @@ def score(
         How often to draw; more than once gives means and standard errors.
     chance
         Of a file: how often to shuffle the rows of the factors, to see what each score is by chance; 20 will do.
+    halves
+        Of several files: how many random halves of the rows tell how much a difference varies.
+    out
+        Of several files: where to write what was found as one HTML file.
     as_json
         Print one JSON object, score names to numbers; flags go to the error output.
     full
@@ -79,6 +88,12 @@ def score(
     """
     asked = metrics.split(",") if metrics else () if tasks else None
     performed = _tasks(tasks, set_ or [])
+    if others:
+        _refuse(tasks=tasks is not None, sample=sample is not None, repeats=repeats != 1, chance=chance != 0, full=full)
+        _compare([source, *others], metrics, preset, seed, halves, out, as_json)
+        return
+    if out is not None:
+        raise RequestError("--out is for several files, which are compared: sober report writes that of a folder")
     if source.is_dir():
         if chance:
             raise RequestError("--chance is for a file of arrays: save codes with `sober encode` and score those")
@@ -86,9 +101,7 @@ def score(
         return
     if sample is not None:
         raise RequestError("--sample is for a folder of results: a file is scored as it is")
-    arrays = read_npz(source)
-    if "codes" not in arrays:
-        raise RequestError(f"{source} has no array 'codes': it has {listed(arrays) or 'none'}")
+    arrays = _arrays(source)
     about: dict[str, Any] = {name: arrays[name].astype(str).tolist() for name in ("names", "kinds") if name in arrays}
     scores = score_arrays(
         arrays["codes"],
@@ -134,6 +147,42 @@ def _tasks(tasks: str | None, settings: Sequence[str]) -> tuple[Asked, ...]:
     if settings and not names:
         raise RequestError("--set changes settings of tasks: name some with --tasks")
     return Asked.each_with(Asked.all(names), parse_settings(settings), lambda name: find_task(name).settings)
+
+
+def _arrays(source: Path) -> dict[str, np.ndarray]:
+    arrays = read_npz(source)
+    if "codes" not in arrays:
+        raise RequestError(f"{source} has no array 'codes': it has {listed(arrays) or 'none'}")
+    return arrays
+
+
+def _refuse(**given: bool) -> None:
+    for name, is_given in given.items():
+        if is_given:
+            raise RequestError(
+                f"--{name} is for one file or folder: several files are compared on halves of their rows"
+            )
+
+
+def _compare(
+    sources: list[Path], metrics: str | None, preset: str, seed: int, halves: int, out: Path | None, as_json: bool
+) -> None:
+    from sober.cli.compare import compare_files, plain_comparison, print_comparison  # noqa: PLC0415
+
+    for source in sources:
+        if source.is_dir():
+            raise RequestError(f"{source} is a folder: compare files of codes, as `sober encode` writes them")
+    if len(set(sources)) < len(sources):
+        raise RequestError("a file is named twice: compare different ones")
+    files = {source: _arrays(source) for source in sources}
+    asked = metrics.split(",") if metrics else None
+    found = compare_files(files, asked, preset=preset, seed=seed, halves=halves, out=out)
+    if as_json:
+        print(json_text(plain_comparison(found)))
+    else:
+        print_comparison(found)
+        if out is not None:
+            console.print(f"wrote [bold]{out}[/]", soft_wrap=True)
 
 
 def _score_folder(

@@ -1,16 +1,31 @@
-"""Metrics of representations: functions of codes and factors, never of a model or a picture."""
+"""Metrics of representations: functions of codes and factors, never of a model or a picture.
 
+Each metric in `METRICS` is a function here: `sober.metrics.mig(codes, factors)`. The file that it comes from has the
+same name: `from sober.metrics.mig import measure` reads the file, `sober.metrics.mig` is the function.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sober.metrics.collector import Collector
+from sober.metrics.function import function_of
 from sober.metrics.inputs import as_codes
 from sober.metrics.metric import FLAGS, Meaning, Measured, Metric, Traits
 from sober.metrics.registry import METRICS, find_metric, home_of, metric_groups
 from sober.metrics.score import Scores, score, score_many
+from sober.metrics.scorer import Scorer, scorer
+
+if TYPE_CHECKING:
+    from sober.metrics.functions import *  # noqa: F403 -- which is a stub: the functions are made when asked for
 
 __all__ = [
     "FLAGS",
     "METRICS",
+    "Collector",
     "Meaning",
     "Measured",
     "Metric",
+    "Scorer",
     "Scores",
     "Traits",
     "as_codes",
@@ -19,4 +34,20 @@ __all__ = [
     "metric_groups",
     "score",
     "score_many",
+    "scorer",
 ]
+
+# Importing the registry left each file here under the name that its metric has. The files stay in `sys.modules`, where
+# import statements find them; the names are for the functions.
+for _name in METRICS:
+    globals().pop(_name, None)
+
+
+def __getattr__(name: str) -> Callable[..., Scores]:
+    if name in METRICS:
+        return function_of(METRICS[name])
+    raise AttributeError(f"module 'sober.metrics' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *METRICS})

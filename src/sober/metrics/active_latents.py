@@ -47,12 +47,18 @@ active_latents = Metric(
             0,
             math.inf,
             "neither",
-            traits=Traits(perfect=None, changed_by=("rescaled latents",)),
+            traits=Traits(
+                perfect=None,
+                changed_by=("rescaled latents",),
+                lowered_by=("merged factors",),
+                raised_by=("duplicated latents", "noise latents", "split factors"),
+            ),
         )
     },
     measure=measure,
     settings={"samples": 10_000, "threshold": 0.01},
     seconds=0.001,
+    logvar=True,
     exact=True,
     supervised=False,
 )

@@ -54,13 +54,16 @@ aggregate_total_correlation = Metric(
             0,
             math.inf,
             "lower",
-            traits=Traits(perfect=None, changed_by=("rescaled latents",)),  # needs distributions, which have a scale
+            traits=Traits(  # needs distributions, which have a scale
+                perfect=None, changed_by=("rescaled latents",), raised_by=("duplicated latents", "noise latents")
+            ),
         )
     },
     measure=measure,
     settings={"points": 1_000},
     quick={"points": 40},
     seconds=2.0,
+    logvar=True,
     supervised=False,
     default=False,
 )

@@ -108,11 +108,16 @@ dci = Metric(
         "dci_disentanglement": Meaning(
             "1 - entropy over factors of each latent's importance, weighted",
             headline=True,
-            traits=Traits(perfect=0.02, noise_within=0.1),
+            traits=Traits(perfect=0.02, noise_within=0.1, lowered_by=("merged factors",)),
         ),
         "dci_completeness": Meaning(
             "1 - entropy over latents of each factor's importance",
-            traits=Traits(perfect=0.02, noise_within=0.1, changed_by=("dead latent",)),  # in units of log D
+            traits=Traits(
+                perfect=0.02,
+                noise_within=0.1,
+                changed_by=("dead latent",),
+                lowered_by=("duplicated latents", "split factors"),
+            ),  # in units of log D
         ),
         "dci_informativeness": Meaning(
             "accuracy with which factors are predicted from the whole code",

@@ -127,14 +127,23 @@ dci_es = Metric(
             -math.inf,
             without_factors=0.0,
             traits=FITTED._replace(
-                perfect=0.2
+                perfect=0.2, changed_by=("merged factors",)
             ),  # a tree of one cut cannot tell five values apart, however good the code
         ),
-        "dci_es_informativeness": Meaning("how well the best probes predict", traits=FITTED),
-        "dci_es_size": Meaning("factors over latents used", traits=FITTED._replace(perfect=1e-6)),
-        "dci_es_disentanglement": Meaning("1 - entropy over factors of each latent's importance", traits=FITTED),
+        "dci_es_informativeness": Meaning(
+            "how well the best probes predict", traits=FITTED._replace(lowered_by=("merged factors",))
+        ),
+        "dci_es_size": Meaning(
+            "factors over latents used",
+            traits=FITTED._replace(perfect=1e-6, lowered_by=("duplicated latents", "split factors")),
+        ),
+        "dci_es_disentanglement": Meaning(
+            "1 - entropy over factors of each latent's importance",
+            traits=FITTED._replace(lowered_by=("merged factors",)),
+        ),
         "dci_es_completeness": Meaning(
-            "1 - entropy over latents of each factor's importance", traits=FITTED._replace(changed_by=DEAD)
+            "1 - entropy over latents of each factor's importance",
+            traits=FITTED._replace(changed_by=DEAD, lowered_by=("duplicated latents", "split factors")),
         ),
     },
     measure=measure,

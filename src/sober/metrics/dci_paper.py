@@ -20,7 +20,7 @@ import numpy as np
 from sober.estimators.predictors import Fitted, Rows
 from sober.estimators.regressors import Chosen, Parts, choose_forest, choose_lasso, fitted_by
 from sober.metrics.dci import flags_of, scores_of, tested
-from sober.metrics.metric import Meaning, Measured, Metric, Traits
+from sober.metrics.metric import Alteration, Meaning, Measured, Metric, Traits
 from sober.metrics.rows import split_in_three
 from sober.shared import Shared
 from sober.types import Codes, Setting
@@ -68,16 +68,25 @@ def _rows(codes: Codes) -> Rows:
     return Rows(codes.mean, codes.factors, codes.about)
 
 
+MIXED: tuple[Alteration, ...] = ("merged factors",)  # trees can take it apart, a lasso cannot
+
+
 def _shares(name: str, how: str) -> dict[str, Meaning]:
     # Lassos and shallow trees rely on few latents where there is nothing to know, by chance: noise can get anything.
     return {
         f"{name}_disentanglement": Meaning(
             f"1 - entropy over factors of each latent's importance, weighted; {how}",
-            traits=Traits(perfect=0.02, noise=None),
+            traits=Traits(perfect=0.02, noise=None, lowered_by=("merged factors",)),
         ),
         f"{name}_completeness": Meaning(
             f"1 - entropy over latents of each factor's importance; {how}",
-            traits=Traits(perfect=0.02, noise=None, changed_by=("dead latent",)),  # in units of log D
+            # In units of log D. A lasso may give one of two equal latents everything, or half to each.
+            traits=Traits(
+                perfect=0.02,
+                noise=None,
+                changed_by=("dead latent", "duplicated latents"),
+                lowered_by=("split factors",),
+            ),
         ),
     }
 
@@ -86,7 +95,9 @@ def _predictions(name: str, how: str) -> dict[str, Meaning]:
     return {
         f"{name}_informativeness": Meaning(
             f"accuracy with which factors are predicted from the whole code; {how}",
-            traits=Traits(perfect=0.02, noise=lambda sizes: float(np.mean([1 / size for size in sizes]))),
+            traits=Traits(
+                perfect=0.02, noise=lambda sizes: float(np.mean([1 / size for size in sizes])), changed_by=MIXED
+            ),
         ),
         f"{name}_nrmse": Meaning(
             f"root mean square error of that, over that of the mean; {how}",
@@ -94,7 +105,7 @@ def _predictions(name: str, how: str) -> dict[str, Meaning]:
             math.inf,
             "lower",
             without_factors=1.0,
-            traits=Traits(perfect=0.05, noise=lambda sizes: 1.0, noise_within=0.1),
+            traits=Traits(perfect=0.05, noise=lambda sizes: 1.0, noise_within=0.1, changed_by=MIXED),
         ),
     }
 

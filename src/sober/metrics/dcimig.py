@@ -15,7 +15,7 @@ from sober.estimators.discrete import BINS, entropy
 from sober.metrics.aggregate import gap
 from sober.metrics.discrete import discretised, has_continuous
 from sober.metrics.matrices import information_flags, mutual_information
-from sober.metrics.metric import Meaning, Measured, Metric
+from sober.metrics.metric import Meaning, Measured, Metric, Traits
 from sober.metrics.rows import TRAIN, sample
 from sober.shared import Shared
 from sober.types import Codes
@@ -46,7 +46,12 @@ dcimig = Metric(
     name="dcimig",
     summary="does each factor have a latent that knows it, and no other factor as well?",
     reference="Sepliarskaia et al. (2019) How to Not Measure Disentanglement",
-    scores={"dcimig": Meaning("what the best latents know of their own factors alone, over all there is to know")},
+    scores={
+        "dcimig": Meaning(
+            "what the best latents know of their own factors alone, over all there is to know",
+            traits=Traits(lowered_by=("merged factors", "split factors")),
+        )
+    },
     measure=measure,
     settings={"samples": TRAIN, "bins": BINS},
     seconds=0.01,

@@ -93,11 +93,17 @@ edi = Metric(
     scores={
         "edi_disentanglement": Meaning(
             "how exclusively latents know the factor they know best",
-            traits=Traits(noise_within=0.2),  # shares of what chance leaves differ a little
+            traits=Traits(
+                noise_within=0.2, lowered_by=("merged factors",)
+            ),  # shares of what chance leaves differ a little
         ),
         "edi_completeness": Meaning(
             "how exclusively factors are known by one latent",
-            traits=Traits(noise_within=0.2, changed_by=("dead latent",)),  # one more in the mean square of the others
+            traits=Traits(
+                noise_within=0.2,
+                changed_by=("dead latent",),
+                lowered_by=("duplicated latents", "noise latents", "split factors"),
+            ),  # one more in the mean square of the others
         ),
         "edi_informativeness": Meaning(
             "what latents know of the factors, over their entropy",

@@ -69,7 +69,9 @@ explicitness = Metric(
     scores={
         "explicitness": Meaning(
             "area under the ROC curve of logistic regressions; 0.5 is chance",
-            traits=Traits(ideal="value", noise=lambda sizes: 0.5),
+            traits=Traits(
+                ideal="value", noise=lambda sizes: 0.5, lowered_by=("merged factors",), raised_by=("split factors",)
+            ),
         )
     },
     measure=measure,

@@ -87,6 +87,7 @@ factor_vae = Metric(
                 noise=lambda sizes: 1 / len(sizes),
                 noise_within=0.15,
                 changed_by=("rescaled latents",),  # those of small variance do not take part
+                lowered_by=("merged factors",),
             ),
         )
     },

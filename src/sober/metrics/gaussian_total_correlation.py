@@ -35,19 +35,28 @@ gaussian_total_correlation = Metric(
     summary="are latents independent of each other? (as far as covariances tell)",
     reference="Locatello et al. (2020) A Sober Look at the Unsupervised Learning of Disentangled Representations",
     scores={
-        "gaussian_total_correlation": Meaning("total correlation of the means, as if Gaussian", 0, math.inf, "lower"),
+        "gaussian_total_correlation": Meaning(
+            "total correlation of the means, as if Gaussian",
+            0,
+            math.inf,
+            "lower",
+            traits=Traits(raised_by=("duplicated latents",)),
+        ),
         "gaussian_total_correlation_sampled": Meaning(
             "the same of samples from q(z|x)",
             0,
             math.inf,
             "lower",
             samples_of="gaussian_total_correlation",
-            traits=Traits(perfect=None, changed_by=("rescaled latents",)),  # the noise has a scale of its own
+            traits=Traits(
+                perfect=None, changed_by=("rescaled latents",), raised_by=("duplicated latents",)
+            ),  # the noise has a scale of its own
         ),
     },
     measure=measure,
     settings={"samples": TRAIN},
     seconds=0.002,
+    logvar=True,
     exact=True,
     supervised=False,
 )

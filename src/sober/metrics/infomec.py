@@ -159,15 +159,17 @@ infomec = Metric(
         "infom": Meaning(
             "what latents know of their main factor, as a share of all they know",
             # Equal codes are put in random order, and what chance leaves has a largest entry too.
-            traits=Traits(perfect=0.05, noise=None, changed_by=SMALL),
+            traits=Traits(perfect=0.05, noise=None, changed_by=SMALL, lowered_by=("noise latents", "merged factors")),
         ),
         "infoe": Meaning(
             "share of the factors' entropy that a linear classifier explains",
-            traits=Traits(ideal="value", perfect=1e-3),
+            traits=Traits(ideal="value", perfect=1e-3, lowered_by=("merged factors",)),
         ),
         "infoc": Meaning(
             "what the best latent knows of a factor, as a share of what all know",
-            traits=Traits(perfect=0.05, noise=None, changed_by=SMALL),
+            traits=Traits(
+                perfect=0.05, noise=None, changed_by=SMALL, lowered_by=("duplicated latents", "split factors")
+            ),
         ),
     },
     measure=measure,

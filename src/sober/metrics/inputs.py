@@ -10,6 +10,7 @@ import numpy as np
 
 from sober.errors import RequestError, counted, listed
 from sober.estimators.discrete import classes
+from sober.metrics.arrays import as_array, as_columns
 from sober.metrics.rows import take
 from sober.types import Codes, Factor, Kind
 
@@ -36,6 +37,8 @@ def as_codes(
         mean, spread = _numbers("codes", codes.mean), _log_variances(codes.logvar)
         codes = codes if mean is codes.mean else dataclasses.replace(codes, mean=mean, logvar=spread)
         return _capped(_counted(_labelled(_grouped(codes))))
+    codes, logvar = as_array("codes", codes), None if logvar is None else as_array("logvar", logvar)
+    factors, names, kinds = as_columns(factors, names, kinds)
     mean = _numbers("codes", codes)
     spread = None if logvar is None else _log_variances(logvar)
     if spread is not None and spread.shape != mean.shape:
@@ -50,7 +53,7 @@ def _one_each(name: str, array: Any, rows: int) -> np.ndarray | None:
     """An array with an entry for each row."""
     if array is None:
         return None
-    array = np.asarray(array)
+    array = as_array(name, array)
     if array.shape != (rows,):
         raise RequestError(f"{name} must be an ({rows},) array, one for each row of codes, got shape {array.shape}")
     return array
@@ -155,8 +158,6 @@ def _factors(
         if names or kinds:
             raise RequestError("names and kinds describe factors, and none were passed")
         return np.zeros((rows, 0), np.int64), (), None
-    if names is None and hasattr(factors, "columns"):  # a data frame
-        names = [str(name) for name in factors.columns]
     array, masked = np.asarray(factors), np.ma.getmaskarray(factors) if np.ma.isMaskedArray(factors) else None
     if array.ndim != 2:
         hint = ": for one factor pass factors[:, None]" if array.ndim == 1 else ""

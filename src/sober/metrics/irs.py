@@ -63,6 +63,7 @@ irs = Metric(
                 noise=lambda sizes: 0.4,  # the 0.99 quantile of a Gaussian is well short of its maximum
                 noise_within=0.2,
                 changed_by=("rescaled latents",),  # latents are weighted by how far they go
+                lowered_by=("noise latents", "merged factors"),
             ),
         )
     },

@@ -60,10 +60,14 @@ jemmig = Metric(
     scores={
         "jemmig": Meaning(
             "1 - joint entropy of a factor and its latent, less the information gap, as a share of the most",
-            traits=Traits(noise=None),  # a latent that holds little scores well, whatever that is
+            traits=Traits(
+                noise=None, lowered_by=("duplicated latents", "merged factors", "split factors")
+            ),  # a latent that holds little scores well, whatever that is
         ),
         "jemmig_ratio": Meaning(
-            "that share itself, as the authors report it", better="lower", traits=Traits(noise=None)
+            "that share itself, as the authors report it",
+            better="lower",
+            traits=Traits(noise=None, raised_by=("duplicated latents", "merged factors", "split factors")),
         ),
     },
     measure=measure,

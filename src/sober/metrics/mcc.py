@@ -41,7 +41,7 @@ def odd_inputs(codes: Codes) -> list[str]:
 
 
 # A correlation goes by the order of a factor's values.
-NUMBERS = Traits(changed_by=("relabelled factors",))
+NUMBERS = Traits(changed_by=("relabelled factors",), lowered_by=("merged factors", "split factors"))
 
 mcc = Metric(
     name="mcc",

@@ -67,11 +67,19 @@ med = Metric(
     summary="does each latent serve one factor, and each factor need one latent, by mutual information?",
     reference="Cao et al. (2022) An Empirical Study on Disentanglement of Negative-free Contrastive Learning",
     scores={
-        "med_disentanglement": Meaning("1 - entropy over factors of each latent's importance, weighted", traits=CHANCE),
-        "med_completeness": Meaning(
-            "1 - entropy over latents of each factor's importance, weighted", traits=CHANCE._replace(changed_by=DEAD)
+        "med_disentanglement": Meaning(
+            "1 - entropy over factors of each latent's importance, weighted",
+            traits=CHANCE._replace(lowered_by=("merged factors",)),
         ),
-        "med_top_disentanglement": Meaning("the same of each factor's best latents alone", traits=CHANCE),
+        "med_completeness": Meaning(
+            "1 - entropy over latents of each factor's importance, weighted",
+            traits=CHANCE._replace(
+                changed_by=DEAD, lowered_by=("duplicated latents", "noise latents", "split factors")
+            ),
+        ),
+        "med_top_disentanglement": Meaning(
+            "the same of each factor's best latents alone", traits=CHANCE._replace(lowered_by=("merged factors",))
+        ),
         "med_top_completeness": Meaning(
             "the same of each factor's best latents alone", traits=CHANCE._replace(changed_by=DEAD)
         ),

@@ -84,6 +84,11 @@ Change = Literal[
 ]
 
 
+# What else can be done to perfect codes: each latent given twice, latents of noise added, two factors put into one
+# latent, a factor put into two.
+Alteration = Literal["duplicated latents", "noise latents", "merged factors", "split factors"]
+
+
 class Traits(NamedTuple):
     """What is known of a score, and `tests/test_every_metric.py` checks. The defaults are the strictest."""
 
@@ -92,7 +97,9 @@ class Traits(NamedTuple):
     # What codes that know nothing get, from the number of values of each factor; None where that can be anything.
     noise: Callable[[Sequence[int]], float] | None = lambda sizes: 0.0
     noise_within: float = 0.06  # how near to that they come, in 2,000 rows
-    changed_by: tuple[Change, ...] = ()  # changes of codes and factors that it may notice
+    changed_by: tuple[Change | Alteration, ...] = ()  # changes of codes and factors that it may notice
+    lowered_by: tuple[Alteration, ...] = ()  # those that make it fall, where codes were perfect
+    raised_by: tuple[Alteration, ...] = ()  # and those that make it rise
 
 
 class Meaning(NamedTuple):
@@ -125,7 +132,7 @@ class Meaning(NamedTuple):
         return ends if self.better == "neither" else f"{ends}, {self.better} is better"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Metric:
     """A metric by name: `measure(codes, shared, seed=0, **settings)`, its scores, settings under each preset, paper.
 
@@ -146,6 +153,7 @@ class Metric:
     sampled: bool = True  # whether rows are drawn, so that another seed gives another number
     exact: bool = False  # whether the seed has no say where there are no more rows than it draws
     supervised: bool = True  # whether it needs factors
+    logvar: bool = False  # whether it looks at log-variances, under some of its settings
     default: bool = True  # whether it is in the battery that `score` runs when not told which
     # What it can work with. One that does not take holes sees the rows in which every factor is known; of codes with
     # anything else that it does not take it is left out, and `Scores.left_out` says why.

@@ -19,7 +19,7 @@ from sober.estimators.mixture import gaussian_information
 from sober.metrics.aggregate import gap
 from sober.metrics.discrete import discretised, has_continuous
 from sober.metrics.matrices import mutual_information
-from sober.metrics.metric import Meaning, Measured, Metric
+from sober.metrics.metric import Meaning, Measured, Metric, Traits
 from sober.metrics.rows import TRAIN, sample
 from sober.shared import Shared
 from sober.types import Codes
@@ -59,12 +59,15 @@ mig = Metric(
     reference="Chen et al. (2018) Isolating Sources of Disentanglement in Variational Autoencoders",
     scores={
         "mig": Meaning(
-            "gap between the two latents that know most about a factor, over the factor's entropy", headline=True
+            "gap between the two latents that know most about a factor, over the factor's entropy",
+            headline=True,
+            traits=Traits(lowered_by=("duplicated latents", "split factors")),
         )
     },
     measure=measure,
     settings={"samples": TRAIN, "bins": BINS, "latents": "means"},
     presets={"paper": {"latents": "distributions"}},
     seconds=0.01,
+    logvar=True,
     exact=True,
 )

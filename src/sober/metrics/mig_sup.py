@@ -35,7 +35,9 @@ mig_sup = Metric(
     scores={
         "mig_sup": Meaning(
             "gap between the two factors of which a latent knows most, as shares",
-            traits=Traits(changed_by=("dead latent",)),  # it is one more in the mean
+            traits=Traits(
+                changed_by=("dead latent",), lowered_by=("noise latents", "merged factors", "split factors")
+            ),  # it is one more in the mean
         )
     },
     measure=measure,

@@ -57,7 +57,7 @@ modularity = Metric(
         "modularity": Meaning(
             "1 - how much latents know about factors other than their main one",
             # What chance leaves has a largest entry too; and a mean over latents counts dead ones.
-            traits=Traits(noise=None, changed_by=("dead latent",)),
+            traits=Traits(noise=None, changed_by=("dead latent",), lowered_by=("noise latents", "merged factors")),
         )
     },
     measure=measure,

@@ -55,7 +55,7 @@ mutual_information = Metric(
             0,
             math.inf,
             "lower",
-            traits=Traits(changed_by=("dead latent",)),  # a mean over all latents
+            traits=Traits(changed_by=("dead latent",), raised_by=("duplicated latents",)),  # a mean over all latents
         ),
         "mutual_information_sampled": Meaning(
             "the same of samples from q(z|x)",
@@ -63,11 +63,14 @@ mutual_information = Metric(
             math.inf,
             "lower",
             samples_of="mutual_information",
-            traits=Traits(perfect=None, changed_by=("dead latent", "rescaled latents")),  # noise has its own scale
+            traits=Traits(
+                perfect=None, changed_by=("dead latent", "rescaled latents"), raised_by=("duplicated latents",)
+            ),  # noise has its own scale
         ),
     },
     measure=measure,
     settings={"samples": TRAIN, "bins": BINS},
     seconds=0.02,
+    logvar=True,
     supervised=False,
 )

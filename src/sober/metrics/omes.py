@@ -155,6 +155,7 @@ omes = Metric(
                 perfect=None,  # partners never share a value, and correlate by that
                 noise=None,  # a latent that always moves looks moved by every factor
                 changed_by=("rescaled latents",),  # small ones take no part
+                lowered_by=("merged factors",),
             ),
         )
     },

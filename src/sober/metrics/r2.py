@@ -22,7 +22,7 @@ from sober.errors import RequestError
 from sober.estimators.predictors import points
 from sober.estimators.scaling import standardised
 from sober.metrics.matrices import best_match, matched
-from sober.metrics.metric import Meaning, Measured, Metric
+from sober.metrics.metric import Meaning, Measured, Metric, Traits
 from sober.metrics.rows import TRAIN, halves
 from sober.shared import Shared
 from sober.types import Codes
@@ -115,8 +115,18 @@ r2 = Metric(
     reference="von Kügelgen et al. (2021) Self-Supervised Learning with Data Augmentations Provably Isolates Content "
     "from Style",
     scores={
-        "r2": Meaning("variance explained by one model of the whole code", -math.inf, without_factors=0.0),
-        "r2_permuted": Meaning("variance explained by a line from a latent of its own", -math.inf, without_factors=0.0),
+        "r2": Meaning(
+            "variance explained by one model of the whole code",
+            -math.inf,
+            without_factors=0.0,
+            traits=Traits(lowered_by=("merged factors",)),
+        ),
+        "r2_permuted": Meaning(
+            "variance explained by a line from a latent of its own",
+            -math.inf,
+            without_factors=0.0,
+            traits=Traits(lowered_by=("merged factors", "split factors")),
+        ),
     },
     measure=measure,
     settings={"samples": TRAIN, "held_out": "drawn", "model": "linear"},

@@ -14,7 +14,7 @@ from sober.estimators.discrete import BINS
 from sober.metrics.aggregate import gap
 from sober.metrics.discrete import discretised, has_continuous
 from sober.metrics.matrices import information_flags, known_shares
-from sober.metrics.metric import Meaning, Measured, Metric
+from sober.metrics.metric import Meaning, Measured, Metric, Traits
 from sober.metrics.rows import TRAIN, sample
 from sober.shared import Shared
 from sober.types import Codes
@@ -32,7 +32,12 @@ rmig = Metric(
     name="rmig",
     summary="how far is the latent that knows most of a factor ahead of the next?",
     reference="Do & Tran (2020) Theory and Evaluation Metrics for Learning Disentangled Representations",
-    scores={"rmig": Meaning("gap between the two largest shares of a factor that latents know")},
+    scores={
+        "rmig": Meaning(
+            "gap between the two largest shares of a factor that latents know",
+            traits=Traits(lowered_by=("duplicated latents", "split factors")),
+        )
+    },
     measure=measure,
     settings={"samples": TRAIN, "bins": BINS, "over": "factor"},
     presets={"ubisoft": {"over": "code"}},

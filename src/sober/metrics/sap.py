@@ -34,7 +34,11 @@ sap = Metric(
         "sap": Meaning(
             "gap between the two latents that predict a factor best",
             # Even a latent that says nothing is right as often as the commonest class; and the fit is penalised.
-            traits=Traits(perfect=None, changed_by=("rescaled latents", "dead latent")),
+            traits=Traits(
+                perfect=None,
+                changed_by=("rescaled latents", "dead latent"),
+                lowered_by=("duplicated latents", "merged factors", "split factors"),
+            ),
         )
     },
     measure=measure,

@@ -91,15 +91,22 @@ tad = Metric(
     reference="Yeats et al. (2022) NashAE: Disentangling Representations through Adversarial Covariance Minimization",
     scores={
         "tad": Meaning(
-            "sum over captured attributes of the gap between the two best AUROCs", 0, math.inf, traits=COUNTED
+            "sum over captured attributes of the gap between the two best AUROCs",
+            0,
+            math.inf,
+            traits=COUNTED._replace(lowered_by=("duplicated latents", "noise latents", "split factors")),
         ),
         "tad_mean": Meaning(
             "the mean of those gaps",
             0,
             0.5,
-            traits=Traits(perfect=None),  # other values' latents tell something of a value, too
+            traits=Traits(
+                perfect=None, lowered_by=("duplicated latents", "split factors")
+            ),  # other values' latents tell something of a value, too
         ),
-        "tad_captured": Meaning("how many attributes are captured", 0, math.inf, traits=COUNTED),
+        "tad_captured": Meaning(
+            "how many attributes are captured", 0, math.inf, traits=COUNTED._replace(raised_by=("split factors",))
+        ),
     },
     measure=measure,
     settings={"samples": TRAIN, "threshold": 0.75, "overlap": 0.2},

@@ -128,11 +128,17 @@ mi = Metric(
         "mi",
         "mutual information",
         {
-            "mig": Traits(),
-            "sap": Traits(perfect=None),  # the best is the entropy, whatever that is
-            "modularity": Traits(noise=None, changed_by=DEAD),
-            "dci_disentanglement": Traits(noise=None),  # shares of what chance leaves have any shape
-            "dci_completeness": Traits(noise=None, changed_by=DEAD),
+            "mig": Traits(lowered_by=("duplicated latents", "split factors")),
+            "sap": Traits(
+                perfect=None, lowered_by=("duplicated latents", "split factors")
+            ),  # the best is the entropy, whatever that is
+            "modularity": Traits(noise=None, changed_by=DEAD, lowered_by=("noise latents", "merged factors")),
+            "dci_disentanglement": Traits(
+                noise=None, lowered_by=("merged factors",)
+            ),  # shares of what chance leaves have any shape
+            "dci_completeness": Traits(
+                noise=None, changed_by=DEAD, lowered_by=("duplicated latents", "noise latents", "split factors")
+            ),
         },
         unbounded="sap",
     ),
@@ -152,11 +158,17 @@ gbt = Metric(
         "gbt",
         "tree importance",
         {
-            "mig": Traits(perfect=None),  # a share over an entropy: the best depends on the number of classes
-            "sap": Traits(perfect=0.02),
-            "modularity": Traits(perfect=0.02, noise=None, changed_by=DEAD),
-            "dci_disentanglement": Traits(perfect=0.02, noise_within=0.1),
-            "dci_completeness": Traits(perfect=0.02, noise_within=0.1, changed_by=DEAD),
+            "mig": Traits(
+                perfect=None, lowered_by=("duplicated latents", "split factors")
+            ),  # a share over an entropy: the best depends on the number of classes
+            "sap": Traits(perfect=0.02, lowered_by=("duplicated latents", "split factors")),
+            "modularity": Traits(
+                perfect=0.02, noise=None, changed_by=DEAD, lowered_by=("noise latents", "merged factors")
+            ),
+            "dci_disentanglement": Traits(perfect=0.02, noise_within=0.1, lowered_by=("merged factors",)),
+            "dci_completeness": Traits(
+                perfect=0.02, noise_within=0.1, changed_by=DEAD, lowered_by=("duplicated latents", "split factors")
+            ),
         },
         unbounded="mig",
     ),
@@ -178,11 +190,17 @@ svm = Metric(
         "svm",
         "predictability",
         {
-            "mig": PREDICTED,
-            "sap": PREDICTED,
-            "modularity": PREDICTED._replace(noise=None),
-            "dci_disentanglement": PREDICTED._replace(noise_within=0.1),
-            "dci_completeness": PREDICTED._replace(noise_within=0.1),
+            "mig": PREDICTED._replace(lowered_by=("duplicated latents", "merged factors", "split factors")),
+            "sap": PREDICTED._replace(lowered_by=("duplicated latents", "merged factors", "split factors")),
+            "modularity": PREDICTED._replace(
+                noise=None, lowered_by=("noise latents", "merged factors", "split factors")
+            ),
+            "dci_disentanglement": PREDICTED._replace(
+                noise_within=0.1, lowered_by=("noise latents", "merged factors", "split factors")
+            ),
+            "dci_completeness": PREDICTED._replace(
+                noise_within=0.1, lowered_by=("duplicated latents", "noise latents", "split factors")
+            ),
         },
         unbounded="mig",
     ),

@@ -37,7 +37,9 @@ def wasserstein(covariance: Float[np.ndarray, "D D"]) -> float:
     return max(0.0, float(2 * np.sum(spread**2) - 2 * roots.sum()))
 
 
-OF_MEANS = Traits(changed_by=("rescaled latents",))  # it is in the latents' own units
+OF_MEANS = Traits(
+    changed_by=("rescaled latents",), raised_by=("duplicated latents",)
+)  # it is in the latents' own units
 OF_SAMPLES = OF_MEANS._replace(perfect=None)  # the noise of samples has an effect of its own
 
 wasserstein_correlation = Metric(
@@ -69,6 +71,7 @@ wasserstein_correlation = Metric(
     measure=measure,
     settings={"samples": TRAIN},
     seconds=0.002,
+    logvar=True,
     exact=True,
     supervised=False,
 )

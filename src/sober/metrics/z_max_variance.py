@@ -111,6 +111,7 @@ z_max_variance = Metric(
             traits=Traits(
                 noise_within=0.15,
                 changed_by=("rescaled latents", "relabelled factors"),  # small latents take no part; bins go by order
+                lowered_by=("noise latents", "merged factors", "split factors"),
             ),
         )
     },

@@ -19,7 +19,8 @@ from sober.criteria.udr import INFORMATIVE
 from sober.errors import RequestError, counted
 from sober.metrics.aggregate import merges
 from sober.metrics.registry import METRICS
-from sober.report.explorer import HtmlPart, file
+from sober.report.explorer import HtmlPart
+from sober.report.frame import file
 from sober.report.showcase import SPAN, STEPS, Pictures, load_showcase, shown_path
 
 # Of a card. Pictures come as they are where there is room; else in fewer colours, and at last smaller.

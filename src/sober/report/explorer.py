@@ -11,7 +11,6 @@ import base64
 import hashlib
 import html
 import io
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,26 +19,15 @@ import numpy as np
 from jaxtyping import Float
 
 from sober.criteria.udr import INFORMATIVE
-from sober.errors import RequestError, brief
-from sober.files import replacing
+from sober.errors import RequestError
 from sober.interop.graph import decoder_graph
 from sober.models.model import Model, latent_kl
+from sober.report.frame import HEAD, embedded, file, write
 from sober.worlds import World
 
 STARTS = 11  # pictures to start from; with the start at 0 they are twelve, which fill their rows
 SAMPLE = 512  # pictures from which what each latent carries is estimated
 
-HEAD = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<link rel="icon" href="data:,">
-<title>{title}</title>
-<style>
-{css}
-"""  # of every page
 PAGE = (
     HEAD
     + """\
@@ -121,16 +109,6 @@ def page(title: str, part: HtmlPart) -> str:
     return PAGE.format(policy=policy, title=html.escape(title), **part._asdict())
 
 
-def write(path: Path, text: str) -> Path:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as temporary:
-            temporary.write_text(text, encoding="utf-8", errors="replace")  # for file names that are not UTF-8
-    except OSError as error:
-        raise RequestError(f"cannot write {path} ({brief(error)}): choose another path") from error
-    return path
-
-
 def _entry(model: Model, starts: Sequence[Start], kl: Float[np.ndarray, " D"], title: str) -> dict[str, Any]:
     graph = decoder_graph(model)
     numbers = [*graph.arrays.values(), kl, *(start.code for start in starts)]
@@ -165,12 +143,3 @@ def _png(picture: np.ndarray) -> str:
     with io.BytesIO() as file:
         Image.fromarray(values.astype(np.uint8)).save(file, "PNG")
         return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
-
-
-def embedded(value: Any) -> str:
-    """JSON that can stand in a script element whatever texts it holds: none of them can end or open one."""
-    return json.dumps(value, allow_nan=False).replace("<", "\\u003c")
-
-
-def file(name: str) -> str:
-    return Path(__file__).with_name(name).read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from sober.criteria.registry import CRITERIA
 from sober.errors import counted
 from sober.metrics.metric import FLAGS
 from sober.metrics.registry import METRICS
-from sober.report.sortable import Cell, Column, table
+from sober.report.sortable import Cell, Column, short, table
 from sober.results import Made, Runs
 from sober.results.runs import VARIANT, preferred
 from sober.tasks import TASKS
@@ -72,13 +72,6 @@ def _count(number: int) -> Cell:
 
 def _column(name: str, runs: Runs) -> Column:
     return Column(name, meaning(runs.numbers[name].metric), runs.numbers[name].better)
-
-
-def short(value: float) -> str:
-    """A number in a cell: three digits, and none after the point of large ones."""
-    size = abs(value)
-    text = f"{value:,.0f}" if size >= 1000 else f"{value:.1f}" if size >= 100 else f"{value:.3f}"
-    return text.replace("-", "−")
 
 
 def meaning(known: str) -> str:

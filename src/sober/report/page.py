@@ -14,8 +14,8 @@ from html import escape
 from typing import Any, NamedTuple
 
 from sober.report.charts import PAGE, template
-from sober.report.explorer import HEAD, embedded, file
 from sober.report.figure import Figure
+from sober.report.frame import HEAD, embedded, file
 
 COLUMN, NAMES = 46, 150  # least pixels of a column with a number, and of the names of rows
 
@@ -46,13 +46,21 @@ class Section(NamedTuple):
 
 
 def page(
-    title: str, head: str, sections: Sequence[Section], *, css: str, data: Mapping[str, str], scripts: Sequence[str]
+    title: str,
+    head: str,
+    sections: Sequence[Section],
+    *,
+    css: str,
+    data: Mapping[str, str],
+    scripts: Sequence[str],
+    charts: bool = True,
 ) -> str:
-    """The whole page. `data` is JSON by the id of its element."""
+    """The whole page. `data` is JSON by the id of its element; without charts nothing is evaluated."""
     shown = [section for section in sections if section.html]
     body = "\n".join(f'<section id="{s.name}">\n<h2>{escape(s.title)}</h2>\n{s.html}\n</section>' for s in shown)
     digests = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
-    policy = f"default-src 'none'; script-src {digests} 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:"
+    allowed = f"{digests} 'unsafe-eval'" if charts else digests
+    policy = f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:"
     return FRAME.format(
         policy=policy,
         title=escape(title),

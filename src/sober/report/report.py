@@ -13,14 +13,15 @@ from sober.errors import RequestError, counted
 from sober.models.model import Model, load
 from sober.report import page, sources
 from sober.report.cards import showcase_part
-from sober.report.explorer import HtmlPart, Start, explorer_part, write
+from sober.report.explorer import HtmlPart, Start, explorer_part
 from sober.report.figure import Figure
 from sober.report.figures import drawable, save
 from sober.report.findings import findings
-from sober.report.leaderboard import every_run, flags, leaderboard, short
+from sober.report.frame import write
+from sober.report.leaderboard import every_run, flags, leaderboard
 from sober.report.page import Section
 from sober.report.showcase import load_showcase, shown_path
-from sober.report.sortable import Cell, Column, table
+from sober.report.sortable import Cell, Column, short, table
 from sober.results import Folder, Made, Request, Runs, as_runs, make
 from sober.results.judged import pairs_of
 from sober.words import assignments

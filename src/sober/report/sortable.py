@@ -44,6 +44,13 @@ def table(caption: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]
     )
 
 
+def short(value: float) -> str:
+    """A number in a cell: three digits, and none after the point of large ones."""
+    size = abs(value)
+    text = f"{value:,.0f}" if size >= 1000 else f"{value:.1f}" if size >= 100 else f"{value:.3f}"
+    return text.replace("-", "−")
+
+
 def _filter(rows: int, noun: str) -> str:
     return (
         f'<p class="tools"><label>Only {escape(noun)}s with the words '
