@@ -6,9 +6,12 @@ Importing this needs no JAX, so a task that works with models imports it when it
 from __future__ import annotations
 
 from sober.errors import UnknownError, listed
+from sober.tasks.downstream import downstream
 from sober.tasks.task import Task
 
-TASKS: dict[str, Task] = {}
+TASKS: dict[str, Task] = {
+    "downstream": downstream,
+}
 
 
 def find_task(name: str) -> Task:
