@@ -187,7 +187,9 @@ class _Sigmoid:
         return self._dense(at, own) if self.dense else self._iterative(at, own)
 
     def reach(self, step: np.ndarray) -> np.ndarray:
-        return np.max([np.abs(step @ self.rows[:, part]).max(axis=1) for part in stretches(self.rows, len(step))], axis=0)
+        return np.max(
+            [np.abs(step @ self.rows[:, part]).max(axis=1) for part in stretches(self.rows, len(step))], axis=0
+        )
 
     def _dense(self, at: Float[np.ndarray, "g U"], own: Int[np.ndarray, " N"]) -> tuple[np.ndarray, np.ndarray]:
         """All Hessians in one product: curvatures of each class (g, N) by products of two columns (N, U(U+1)/2)."""

@@ -1,4 +1,4 @@
-"""Logistic regression whose strength is chosen by cross-validation: scikit-learn's LogisticRegressionCV, at the optimum.
+"""Logistic regression, its strength chosen by cross-validation: scikit-learn's LogisticRegressionCV, at the optimum.
 
 For each strength C, from the most penalised on, a softmax regression is fitted to all rows and to all rows but those of
 each fold,
@@ -220,9 +220,9 @@ class _Problem:
         solution, left = np.zeros_like(gradient), gradient
         scaled = direction = self.free(curvature.divide(left))
         size = start = np.vdot(left, scaled)
-        for products in range(MOST):
-            if size <= INEXACT**2 * start:
-                break
+        products = 0
+        while size > INEXACT**2 * start and products < MOST:
+            products += 1
             bent = self.free(curved(direction))
             length = size / max(np.vdot(direction, bent), 1e-300)
             solution = solution - length * direction

@@ -1,4 +1,4 @@
-"""Ridge regression whose penalty is chosen by cross-validation: scikit-learn's RidgeCV(cv=5), for all penalties at once.
+"""Ridge regression, its penalty chosen by cross-validation: scikit-learn's RidgeCV(cv=5), for all penalties at once.
 
     minimum over w, b of  Σ (y - w z - b)² + ‖w‖² / C
 
@@ -29,9 +29,7 @@ class Ridge(NamedTuple):
         return np.asarray(x, np.float64) @ self.weight + self.intercept
 
 
-def ridge(
-    x: Float[np.ndarray, "N D"], y: Float[np.ndarray, " N"], *, strengths: int = 10, folds: int = 5
-) -> Ridge:
+def ridge(x: Float[np.ndarray, "N D"], y: Float[np.ndarray, " N"], *, strengths: int = 10, folds: int = 5) -> Ridge:
     """The regression of y on x with the best of some strengths. Folds are stretches of the rows as they come."""
     x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
     grid = strengths_between(strengths)

@@ -1,4 +1,4 @@
-"""Downstream prediction (Locatello et al. 2020, 4.2.8 and section 7): each factor from the codes, from few rows and many.
+"""Downstream prediction (Locatello et al. 2020, 4.2.8, section 7): each factor from the codes, of few rows and many.
 
     accuracy(n)             mean over factors of the share of test rows that are predicted right, learned from n rows
     statistical efficiency  accuracy(100) / accuracy(10,000)
@@ -13,6 +13,7 @@ training sets lie in each other, so that what changes from one to the next is th
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -147,7 +148,7 @@ def _flags(codes: Codes, plan: Plan) -> list[str]:
 
 
 def majority(learn: Codes, check: Codes) -> Float[np.ndarray, " K"]:
-    """The accuracy of the most frequent value of each factor, which needs no codes; 0 for a continuous one: its mean."""
+    """The accuracy of guessing each factor's most frequent value; R² of guessing the mean, 0, of a continuous one."""
     out = np.zeros(len(learn.about))
     for k, factor in enumerate(learn.about):
         if factor.kind != "continuous":
@@ -224,15 +225,13 @@ def _target(codes: Codes, k: int) -> Num[np.ndarray, " N"]:
 
 def _sklearn_linear(learn: Codes, target: Int[np.ndarray, " N"], plan: Plan) -> tuple[np.ndarray, float]:
     """scikit-learn's own, which ends after 100 iterations, wherever it is then."""
-    import warnings  # noqa: PLC0415
-
     from sklearn.linear_model import LogisticRegressionCV  # noqa: PLC0415
 
     fold = stratified(target, plan.folds)
     splits = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(plan.folds)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = LogisticRegressionCV(Cs=plan.strengths, cv=splits).fit(learn.mean, target)
+        model = LogisticRegressionCV(Cs=plan.strengths, cv=splits, scoring="accuracy").fit(learn.mean, target)
     return model.predict(plan.check.mean), float(np.ravel(model.C_)[0])
 
 
@@ -258,11 +257,12 @@ def _boosted_trees(learn: Codes, targets: Sequence[Num[np.ndarray, " N"]], plan:
 def _sklearn_trees(learn: Codes, targets: Sequence[Num[np.ndarray, " N"]], plan: Plan) -> list[np.ndarray]:
     from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor  # noqa: PLC0415
 
-    kinds = [GradientBoostingRegressor if target.dtype.kind == "f" else GradientBoostingClassifier for target in targets]
-    models = [kind(n_estimators=plan.stages, random_state=plan.seed % 2**32) for kind in kinds]
-    return [
-        model.fit(learn.mean, target).predict(plan.check.mean) for model, target in zip(models, targets, strict=True)
-    ]
+    out = []
+    for target in targets:
+        kind = GradientBoostingRegressor if target.dtype.kind == "f" else GradientBoostingClassifier
+        model = kind(n_estimators=plan.stages, random_state=plan.seed % 2**32)
+        out.append(model.fit(learn.mean, target).predict(plan.check.mean))
+    return out
 
 
 def refuses(settings: Mapping[str, Setting], world: World | None) -> str:
