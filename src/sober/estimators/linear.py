@@ -128,7 +128,7 @@ def _fitted(
     classes, labels = np.unique(y, return_inverse=True)
     if len(classes) == 1:
         return Linear(np.zeros((x.shape[1], 1)), np.zeros(1), classes)
-    with _one_thread():
+    with one_thread():
         middle = np.median(x, axis=0)  # not the mean: a row far out would make it coarse for all others
         centred = x - middle
         _, axes = np.linalg.eigh(centred.T @ centred)
@@ -187,13 +187,15 @@ class _Sigmoid:
         return self._dense(at, own) if self.dense else self._iterative(at, own)
 
     def reach(self, step: np.ndarray) -> np.ndarray:
-        return np.max([np.abs(step @ self.rows[:, part]).max(axis=1) for part in _parts(self.rows, len(step))], axis=0)
+        return np.max(
+            [np.abs(step @ self.rows[:, part]).max(axis=1) for part in stretches(self.rows, len(step))], axis=0
+        )
 
     def _dense(self, at: Float[np.ndarray, "g U"], own: Int[np.ndarray, " N"]) -> tuple[np.ndarray, np.ndarray]:
         """All Hessians in one product: curvatures of each class (g, N) by products of two columns (N, U(U+1)/2)."""
         gradient = at * self.penalty
         sums = np.zeros((len(at), len(self.upper[0])))
-        for part in _parts(self.rows, len(at)):
+        for part in stretches(self.rows, len(at)):
             rows = self.rows[:, part]
             residual, curvature = _sigmoid(at @ rows, own[part])
             gradient += residual @ rows.T
@@ -234,31 +236,24 @@ class _Softmax:
 
     def reach(self, step: np.ndarray) -> np.ndarray:
         classes = step.reshape(-1, len(self.rows))
-        spreads = [np.ptp(classes @ self.rows[:, part], axis=0).max() for part in _parts(self.rows, len(classes))]
+        spreads = [np.ptp(classes @ self.rows[:, part], axis=0).max() for part in stretches(self.rows, len(classes))]
         return np.array([max(spreads)])
 
     def _dense(self, at: Float[np.ndarray, "K U"]) -> tuple[np.ndarray, np.ndarray]:
         """With the Hessian Σ (diag(p) − p pᵀ) ⊗ z zᵀ over rows z with probabilities p."""
-        K, U = at.shape
-        each = np.arange(K)
         gradient = at * self.penalty
-        hessian = np.zeros((K * U, K * U))
-        for part in _parts(self.rows, at.size):
+        hessian = np.zeros((at.size, at.size))
+        for part in stretches(self.rows, at.size):
             rows = self.rows[:, part]
-            residual, chance = _softmax(at @ rows, self.labels[part])
+            residual, chance = softmax_slopes(at @ rows, self.labels[part])
             gradient += residual @ rows.T
-            weighted = (chance[:, None] * rows).reshape(K * U, -1)  # p ⊗ z
+            weighted = (chance[:, None] * rows).reshape(at.size, -1)  # p ⊗ z
             hessian -= weighted @ weighted.T
-        blocks = hessian.reshape(K, U, K, U)
-        blocks[each, :, each] = 0
-        # Probabilities add up to 1: p − p² is the sum of a class's products with the others, and exact where p is 1.
-        blocks[each, :, each] = np.diag(self.penalty) - blocks.sum(axis=2)
-        # Intercepts could all move together without a change to any probability. This fixes their sum.
-        blocks[:, -1, :, -1] += blocks[each, -1, each, -1].mean()
+        complete_hessian(hessian, self.penalty)
         return gradient, -_solved(hessian[None], gradient.reshape(1, -1))
 
     def _iterative(self, at: Float[np.ndarray, "K U"]) -> tuple[np.ndarray, np.ndarray]:
-        residual, chance = _softmax(at @ self.rows, self.labels)
+        residual, chance = softmax_slopes(at @ self.rows, self.labels)
         gradient = residual @ self.rows.T + at * self.penalty
         likeliest = chance.argmax(axis=0), np.arange(len(self.labels))
         doubt = 1 - chance
@@ -299,7 +294,7 @@ def _sigmoid(
     return residual, np.multiply(unlikely, likely, out=unlikely)
 
 
-def _softmax(
+def softmax_slopes(
     logits: Float[np.ndarray, "K n"], labels: Int[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, "K n"], Float[np.ndarray, "K n"]]:
     """Derivatives of the log-loss by the logits, exact relative to their own size, and the probabilities."""
@@ -310,6 +305,18 @@ def _softmax(
     residual[mine] = 0
     residual[mine] = -residual.sum(axis=0)
     return residual, chance
+
+
+def complete_hessian(hessian: Float[np.ndarray, "KU KU"], penalty: Float[np.ndarray, " U"]) -> None:
+    """Makes Σ (diag(p) − p pᵀ) ⊗ z zᵀ, with its penalty, of −Σ (p pᵀ) ⊗ z zᵀ, in place."""
+    classes = len(hessian) // len(penalty)
+    each = np.arange(classes)
+    blocks = hessian.reshape(classes, len(penalty), classes, len(penalty))
+    blocks[each, :, each] = 0
+    # Probabilities add up to 1: p − p² is the sum of a class's products with the others, and exact where p is 1.
+    blocks[each, :, each] = np.diag(penalty) - blocks.sum(axis=2)
+    # Intercepts could all move together without a change to any probability. This fixes their sum.
+    blocks[:, -1, :, -1] += blocks[each, -1, each, -1].mean()
 
 
 def _solved(hessian: Float[np.ndarray, "g n n"], gradient: Float[np.ndarray, "g n"]) -> Float[np.ndarray, "g n"]:
@@ -358,13 +365,13 @@ def _intercepts(logits: Float[np.ndarray, " C"], rows: Float[np.ndarray, "U N"])
     return np.hstack([np.zeros((len(logits), len(rows) - 1)), logits[:, None]])
 
 
-def _parts(rows: Float[np.ndarray, "U N"], width: int) -> Iterator[slice]:
+def stretches(rows: Float[np.ndarray, "U N"], width: int) -> Iterator[slice]:
     """Stretches of the rows, so short that `width` numbers for each row stay in the cache."""
     length = max(512, CHUNK // width)
     return (slice(start, start + length) for start in range(0, rows.shape[1], length))
 
 
-def _one_thread() -> AbstractContextManager[object]:
+def one_thread() -> AbstractContextManager[object]:
     """Products of matrices on one core: these are too small to share, and to wait for a busy core costs far more."""
     return _blas().limit(limits=1, user_api="blas")
 

@@ -24,10 +24,10 @@ from jaxtyping import Float
 from sober.errors import RequestError
 from sober.estimators.capacity import curve_explicitness
 from sober.estimators.predictors import points
+from sober.estimators.ridge import explained
 from sober.metrics.aggregate import completeness_columns, disentanglement_rows, shares
 from sober.metrics.matrices import shortcomings
 from sober.metrics.metric import Change, Meaning, Measured, Metric, Traits
-from sober.metrics.r2 import explained
 from sober.metrics.rows import split
 from sober.shared import Shared
 from sober.types import Codes, Factor

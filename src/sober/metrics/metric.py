@@ -36,12 +36,16 @@ FLAGS: dict[str, str] = {
     "means_only": "no log-variances were given, so latents were taken at their means: in bins, or as if Gaussian",
     "not_above_chance": "codes that have nothing to do with the factors score as well in one shuffle of twenty or more",
     "not_finite": "some codes were not finite",
+    "nothing_learned": "from the most rows no factor is predicted better than by its mean: there is no efficiency",
     "no_pairs": "for some factor no two rows agree in all the others: it counts 0, or the whole score does",
+    "one_class": "a factor has one value in all rows of a training set: that value is predicted",
     "one_factor": "with a single factor that varies the question has only one answer",
     "one_latent": "with a single latent there is nothing to compare it with",
     "own_features": "features are those of a function, not of a network's file: no distance of the literature compares",
     "rare_class": "some value of a factor is missing from the training rows or from the test rows",
+    "regressed_factor": "a continuous factor is regressed on: in means over factors its R² stands beside accuracies",
     "rescaled": "codes beyond 1e50 were divided by a power of two",
+    "short_of_rows": "too few rows for the largest training sets, which are left out, or for the whole test set",
     "singular": "some latents are constant (left out) or functions of others (eigenvalues kept above 1e-12)",
     "singletons": "some rows share their factor's value with no other row, and were compared with themselves",
     "split_factor": "a factor with more than two values was taken as one attribute for each of them",
@@ -49,6 +53,7 @@ FLAGS: dict[str, str] = {
     "two_values": "a factor with two values cannot score above 0, whatever the codes",
     "unknown_factor": "no latent that takes part knows anything of some factor; it counts 0",
     "unordered_factor": "a factor whose values have no order, or go round, was taken in the order of its labels",
+    "worse_than_mean": "a continuous factor is predicted worse than by its mean: its R² is below 0, and counts 0",
 }
 
 

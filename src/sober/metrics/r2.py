@@ -20,6 +20,7 @@ from jaxtyping import Float
 
 from sober.errors import RequestError
 from sober.estimators.predictors import points
+from sober.estimators.ridge import explained
 from sober.estimators.scaling import standardised
 from sober.metrics.matrices import best_match, matched
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
@@ -84,12 +85,6 @@ def kernel(x: Float[np.ndarray, "N D"], y: Points, x_test: Float[np.ndarray, "n 
 def _apart(columns: Float[np.ndarray, "n M"], y: Points) -> Points:
     """Columns of all factors, factor by factor again."""
     return np.split(columns, np.cumsum([part.shape[1] for part in y])[:-1], axis=1)
-
-
-def explained(guess: Float[np.ndarray, "n m"], truth: Float[np.ndarray, "n m"]) -> float:
-    """R², of all coordinates together; 0 where the truth does not vary."""
-    spread = float(np.sum((truth - truth.mean(axis=0)) ** 2))
-    return 1.0 - float(np.sum((guess - truth) ** 2)) / spread if spread > 0 else 0.0
 
 
 def lines(

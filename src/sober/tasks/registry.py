@@ -6,13 +6,15 @@ Importing this needs no JAX, so a task that works with models imports it when it
 from __future__ import annotations
 
 from sober.errors import UnknownError, listed
+from sober.tasks.downstream import downstream
 from sober.tasks.fid import fid
 from sober.tasks.task import Task
 from sober.tasks.zero_shot import zero_shot
 
 TASKS: dict[str, Task] = {
-    "fid": fid,
+    "downstream": downstream,
     "zero_shot": zero_shot,
+    "fid": fid,
 }
 
 

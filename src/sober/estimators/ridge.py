@@ -1,0 +1,62 @@
+"""Ridge regression, its penalty chosen by cross-validation: scikit-learn's RidgeCV(cv=5), for all penalties at once.
+
+    minimum over w, b of  Σ (y - w z - b)² + ‖w‖² / C
+
+One eigendecomposition of the covariance serves every C. The one with the best mean R² on the rows that folds leave out,
+the first of equals, is taken for all rows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from sober.estimators.folds import contiguous
+from sober.estimators.logistic import strengths_between
+
+
+class Ridge(NamedTuple):
+    """A line, and how it was chosen."""
+
+    weight: Float[np.ndarray, " D"]
+    intercept: float
+    strength: float
+    r2: Float[np.ndarray, "F S"]  # on the rows that each fold left out
+
+    def predict(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, " N"]:
+        return np.asarray(x, np.float64) @ self.weight + self.intercept
+
+
+def ridge(x: Float[np.ndarray, "N D"], y: Float[np.ndarray, " N"], *, strengths: int = 10, folds: int = 5) -> Ridge:
+    """The regression of y on x with the best of some strengths. Folds are stretches of the rows as they come."""
+    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    grid = strengths_between(strengths)
+    fold = contiguous(len(x), folds)
+    r2 = np.zeros((folds, strengths))
+    for f in range(folds):
+        weights, intercepts = _lines(x[fold != f], y[fold != f], 1 / grid)
+        truth = y[fold == f]
+        r2[f] = [explained(guess[:, None], truth[:, None]) for guess in (x[fold == f] @ weights + intercepts).T]
+    best = int(np.argmax(r2.mean(axis=0)))
+    weights, intercepts = _lines(x, y, 1 / grid[[best]])
+    return Ridge(weights[:, 0], float(intercepts[0]), float(grid[best]), r2)
+
+
+def explained(guess: Float[np.ndarray, "n m"], truth: Float[np.ndarray, "n m"]) -> float:
+    """R², of all coordinates together; 0 where the truth does not vary."""
+    spread = float(np.sum((truth - truth.mean(axis=0)) ** 2))
+    return 1.0 - float(np.sum((guess - truth) ** 2)) / spread if spread > 0 else 0.0
+
+
+def _lines(
+    x: Float[np.ndarray, "N D"], y: Float[np.ndarray, " N"], penalties: Float[np.ndarray, " S"]
+) -> tuple[Float[np.ndarray, "D S"], Float[np.ndarray, " S"]]:
+    """Weights and intercepts for each penalty."""
+    middle, level = x.mean(axis=0), y.mean()
+    centred = x - middle
+    size, axes = np.linalg.eigh(centred.T @ centred)
+    along = axes.T @ (centred.T @ (y - level))
+    weights = axes @ (along[:, None] / (np.maximum(size, 0)[:, None] + penalties))
+    return weights, level - middle @ weights
