@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import time
+import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from conftest import ROOT
+from families import small_runs
 from sober.errors import RequestError
 from sober.files.packs import pack_bytes, pieces, read_packs
 from sober.results.folder import Folder
@@ -25,7 +27,7 @@ from sober.training.progress import Progress
 from sober.types import Run
 from sober.workflows import call as call_module
 from sober.workflows.call import Call, brought
-from sober.workflows.carried import as_pack, begin, begun_in, carried_in, unfinished
+from sober.workflows.carried import _counts, as_pack, begin, begun_in, carried_in, unfinished
 from sober.workflows.merge import merge
 from sober.workflows.opened import open_results
 from sober.workflows.pace import Pace, estimated_training
@@ -370,6 +372,12 @@ def test_too_much_to_be_carried_is_carried_in_part(entries: tuple[Entry, ...], t
     assert len(open_results(tmp_path / "results" / "small_blocks").runs) == 8
 
 
+@pytest.mark.parametrize(("most", "counts"), [(9, [8, 4, 3, 2, 1]), (4, [4, 3, 2, 1]), (3, [3, 2, 1]), (0, [])])
+def test_whole_settings_are_carried_where_there_is_room_for_one(most: int, counts: list[int]) -> None:
+    runs = small_runs(sweep={"beta": [1, 2, 4]}, seeds=4)
+    assert list(_counts(runs, most)) == counts
+
+
 def test_a_piece_that_was_finished_elsewhere_is_not_done_again(
     entries: tuple[Entry, ...], packs: Path, tmp_path: Path
 ) -> None:
@@ -695,6 +703,38 @@ def test_a_list_that_is_wrong_is_refused_in_a_line(tmp_path: Path) -> None:
             read_wanted(path)
     with pytest.raises(RequestError, match="no list of wanted results"):
         read_wanted(tmp_path / "absent.toml")
+
+
+INSTALLED = """
+import sys
+from pathlib import Path
+import sober
+from sober.results.shipped import home, shipped
+from sober.workflows.wanted import read_wanted
+assert Path(sober.__file__).is_relative_to(sys.argv[1]), sober.__file__
+assert home().is_relative_to(sys.argv[1])
+print(len(read_wanted()), *shipped(), len(sober.results("small_blocks").runs))
+"""
+
+
+def test_an_installed_package_has_them_too(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: Callable[..., subprocess.Popen[str]]
+) -> None:
+    """The package as a wheel lays it out, which pyproject.toml says, far from any checkout."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    wheel = settings["tool"]["hatch"]["build"]["targets"]["wheel"]
+    (package,) = wheel["packages"]
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / package, tmp_path / "site" / Path(package).name, ignore=ignored)
+    for source, target in wheel["force-include"].items():
+        shutil.copytree(ROOT / source, tmp_path / "site" / target, ignore=ignored)
+    for name, path in shipped(results).items():
+        shutil.copytree(path, tmp_path / "site" / wheel["force-include"]["results"] / name)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    monkeypatch.chdir(tmp_path)
+    said = start(INSTALLED, tmp_path / "site").communicate(timeout=120)[0].split()
+    assert (said[0], said[-1]) == ("9", "8"), said
+    assert "small_blocks" in said
 
 
 def test_results_are_small_and_every_one_of_them_opens() -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from sober.errors import brief, counted
+from sober.errors import RequestError, brief, counted
 from sober.files import replacing
 from sober.files.packs import Pack, pack_bytes, pieces, read_packs
 from sober.results.folder import Folder
@@ -60,6 +60,7 @@ class Call:
         self.command, self.say, self.clock, self.end = command, say, clock, end
         self.began = clock()
         self.finished: list[Carried] = []
+        self.packed = (0, 0)  # how many of these are in packs, and the bytes of those
         self.folder: Folder | None = None  # of the piece that is worked on
         self.lock = threading.Lock()  # of what is packed
         for folder in (work, out):
@@ -84,7 +85,10 @@ class Call:
         ):  # the latest goes furthest
             there = {run for _, folder in begun_in(self.work, self.queue.entries) for run in folder.runs}
             if not there & set(piece.runs) and not self.queue.done & set(piece.runs):
-                restore(self.work, self.queue.entries, piece, self.command)
+                try:
+                    restore(self.work, self.queue.entries, piece, self.command)
+                except RequestError as error:
+                    self.say(f"left out: what was begun of {piece.entry}: {error}")
 
     def all(self) -> None:
         """Piece by piece, until the time is up or nothing is left to do."""
@@ -197,8 +201,9 @@ class Call:
     def pack(self) -> None:
         """Writes what is finished, and what is begun as far as there is room for it."""
         with self.lock:
-            used = self._write("done", self.finished) if self.finished else 0
-            begun = None if self.folder is None else unfinished(self.folder.path, ROOM - used)
+            if len(self.finished) > self.packed[0]:
+                self.packed = (len(self.finished), self._write("done", self.finished))
+            begun = None if self.folder is None else unfinished(self.folder.path, ROOM - self.packed[1])
             if begun is not None:
                 about = {**begun.about, "pace": self.queue.pace.seen, "at": time.time()}
                 self._write("begun", [begun._replace(about=about)])
@@ -275,6 +280,13 @@ class _Watch:
 def brought(paths: Sequence[Path], say: Say = print) -> list[Pack]:
     """The packs in some files and folders; what cannot be read is said, and left out."""
     packs, wrong = read_packs(paths)
+    sound = []
+    for pack in packs:
+        try:
+            carried_in(pack, "done")
+            sound.append(pack)
+        except RequestError as error:
+            wrong.append(str(error))
     for line in wrong:
         say(f"left out: {line}")
-    return packs
+    return sound

@@ -98,14 +98,20 @@ def unfinished(folder: Path, room: int) -> Carried | None:
     files = _read(folder, f"{RESULT}|{MODEL}|{CHECKPOINT}")
     if sum(map(len, files.values())) <= room:
         return Carried(folder.name, piece, files)
-    each = max(1, sum(map(len, files.values())) // len(runs))
-    for count in range(min(len(runs) - 1, int(room / each * 1.2) + 1), 0, -1):
+    for count in _counts(runs, room * len(runs) // sum(map(len, files.values()))):
         part = _first(folder, files, runs, count)
         if sum(map(len, part.values())) <= room:
             kept = runs[:count]
             about = {**piece, "runs": [run.identity for run in kept]}
             return Carried(Cohort.of(kept).name, about, part)
     return None
+
+
+def _counts(runs: Sequence[Run], most: int) -> Iterator[int]:
+    """How many of the first runs there may be room for, the most first: of whole settings where there is for one."""
+    together = sum(run.seedless == runs[0].seedless for run in runs)
+    yield from range(most - most % together, 0, -together)
+    yield from range(min(most, together - 1), 0, -1)
 
 
 def _first(folder: Path, files: Mapping[str, bytes], runs: list[Run], count: int) -> dict[str, bytes]:
@@ -166,4 +172,8 @@ def begun_in(work: Path, entries: Sequence[Entry]) -> Iterator[tuple[Entry, Fold
     """The pieces that were begun in a folder of work."""
     for path in sorted(work.glob(f"*/{PIECE}")):
         folder = Folder.open(path.parent)
-        yield find_entry(entries, read_json(path)["entry"], list(folder.runs)), folder
+        try:
+            entry = find_entry(entries, read_json(path)["entry"], list(folder.runs))
+        except RequestError as error:
+            raise RequestError(f"{folder.path} was begun for another list ({error}): choose another --work") from error
+        yield entry, folder

@@ -7,10 +7,11 @@ on the way, the same merge ends the same.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sober.criteria import find_criterion
 from sober.errors import RequestError, brief, listed
 from sober.files import replacing, write_json
 from sober.files.packs import read_packs
@@ -83,8 +84,9 @@ def _checked(where: str, piece: Carried, entries: Sequence[Entry]) -> _Checked:
         try:
             _check_files(piece, folder)
             table = _table(piece, folder)
-        except RequestError as error:
-            raise RequestError(f"{where} is refused: {str(error).replace(f'{folder}/', '')}") from error
+        except (RequestError, KeyError, TypeError, ValueError, AttributeError) as error:
+            said = str(error) if isinstance(error, RequestError) else f"it cannot be used ({error!r})"
+            raise RequestError(f"{where} is refused: {said.replace(f'{folder}/', '')}") from error
     return _Checked(entry, piece, table)
 
 
@@ -99,6 +101,8 @@ def _check_files(piece: Carried, folder: Path) -> None:
     """That files are what their names say, and about runs of the piece."""
     for name in piece.files:
         of = OF_RUN.fullmatch(name)
+        if name.startswith("judged/"):
+            find_criterion(load_judged(folder / name).question.criterion)
         about = (
             {of[2]} if of else set(load_judged(folder / name).question.runs) if name.startswith("judged/") else set()
         )
@@ -164,8 +168,7 @@ def _write(folder: Path, pieces: Sequence[_Checked], table: pl.DataFrame, rows: 
     new = [checked for checked in pieces if not set(checked.piece.runs) <= known]
     folder.mkdir(parents=True, exist_ok=True)
     for checked in new:
-        _put(folder, {name: data for name, data in checked.piece.files.items() if name.startswith(("judged/", "shown/",
-             "models/", "matrices/"))})  # fmt: skip
+        _put(folder, checked.piece.files)
     _keep_few(folder, table)
     Store(folder).keep(table)
     entry = pieces[-1].entry
@@ -184,11 +187,20 @@ def _cohort(checked: _Checked, known: set[str]) -> Cohort:
     return Cohort.of(runs)
 
 
-def _put(folder: Path, files: dict[str, bytes]) -> None:
+def _put(folder: Path, files: Mapping[str, bytes]) -> None:
+    """What is kept beside the table; of judgements those of criteria that may speak for the others."""
     for name, data in files.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        with replacing(folder / name) as temporary:
-            temporary.write_bytes(data)
+        if "/" in name and not name.startswith("parts/"):
+            (folder / name).parent.mkdir(exist_ok=True)
+            with replacing(folder / name) as temporary:
+                temporary.write_bytes(data)
+        if name.startswith("judged/") and not _speaks(folder / name):
+            (folder / name).unlink()
+
+
+def _speaks(path: Path) -> bool:
+    """Whether a judgement is of a criterion that may speak for the others."""
+    return find_criterion(load_judged(path).question.criterion).headline
 
 
 def _keep_few(folder: Path, table: pl.DataFrame) -> None:
