@@ -14,8 +14,10 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+import time
 from pathlib import Path
 
+STARTED = time.monotonic()  # before what takes long to import
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "src"))  # last: where Sober is installed, that one is used
 
@@ -67,7 +69,8 @@ def main() -> None:
         return
     packs = brought([*chosen.packs, *([chosen.out] if chosen.out.is_dir() else [])])
     pieces = [piece for pack in packs for kind in ("done", "begun") for piece in carried_in(pack, kind)]
-    queue = Queue(entries, runs_in(chosen.results), pace_seen(chosen.results, pieces), limit=60 * chosen.minutes)
+    limit = 60 * chosen.minutes - (time.monotonic() - STARTED)
+    queue = Queue(entries, runs_in(chosen.results), pace_seen(chosen.results, pieces), limit=limit)
     command = shlex.join(["python", "benchmarks/results_queue.py", *sys.argv[1:]])
     if chosen.list:
         queue.done |= {run for pack in packs for piece in carried_in(pack, "done") for run in piece.runs}
