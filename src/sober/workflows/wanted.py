@@ -53,7 +53,9 @@ class Entry:
         """What is measured: what the study asks for; and then every metric that is wanted, as the Sober Look has it."""
         own = dataclasses.replace(self.study.measure, among="cohort", show=False, keep_codes=True)
         pictures = PICTURES if own.pictures is None else own.pictures
-        return own, dataclasses.replace(own, metrics=self.extra, preset="study", criteria=(), pictures=pictures)
+        return own, dataclasses.replace(
+            own, metrics=self.extra, preset="study", criteria=(), tasks=(), pictures=pictures
+        )
 
     def request(self, cohorts: Sequence[Cohort], command: str = "") -> Request:
         """For some of its runs."""
