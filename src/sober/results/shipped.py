@@ -16,7 +16,7 @@ from sober.errors import RequestError, UnknownError, listed
 from sober.files import read_json, write_json
 
 NOTE = "note.json"
-LARGEST = 12 * 2**20  # bytes of all of them: what a repository and a wheel can carry
+LARGEST = 16 * 2**20  # bytes of all of them: what a repository and a wheel can carry
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,16 +7,18 @@ on the way, the same merge ends the same.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from sober.criteria import find_criterion
 from sober.errors import RequestError, brief, listed
 from sober.files import replacing, write_json
 from sober.files.packs import read_packs
 from sober.models.model import load
-from sober.report.pair import best_and_muddled
+from sober.report.pair import pair_of
 from sober.report.showcase import load_showcase
 from sober.results.folder import Folder
 from sober.results.judged import load_judged
@@ -35,7 +37,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 SAID = ("value", "low", "high", "flags")  # what must be the same of a number that is there twice
-MOST_MATRICES = 2**20  # bytes of what metrics found in the models of one folder, beside which they are not kept
+# Bytes in one folder: of what is shown beyond the first two models, and of what metrics found, if it is kept.
+MOST_SHOWN, MOST_MATRICES = 2**21, 2**20
 
 
 class Added(NamedTuple):
@@ -204,25 +207,31 @@ def _speaks(path: Path) -> bool:
 
 
 def _keep_few(folder: Path, table: pl.DataFrame) -> None:
-    """Leaves of what is shown the best model of each world and the lowest of its setting; of matrices all or none."""
-    runs = as_runs(table).sound()
-    settings = dict(zip(runs.labels("run"), runs.labels("setting"), strict=True))
-    numbers = dict(zip(runs.labels("run"), runs.turned(runs.leading()).tolist(), strict=True))
-    worlds = dict(zip(runs.labels("run"), runs.labels("world"), strict=True))
-    shown = {path.stem for path in (folder / "shown").glob("*.safetensors")}
+    """Leaves of what is shown two models of each world, as far as they are small together; of matrices all or none."""
+    shown = {path.stem: path for path in (folder / "shown").glob("*.safetensors")}
     kept: set[str] = set()
-    for world in set(worlds.values()):
-        here = {run: number for run, number in numbers.items() if number is not None and worlds[run] == world}
-        best = best_and_muddled({run: number for run, number in here.items() if run in shown}, settings)
-        kept |= set(best)
-    for kind in ("shown", "models"):
-        for path in (folder / kind).glob("*.safetensors"):
-            if path.stem not in kept:
-                path.unlink()
+    room = MOST_SHOWN
+    for pair in _pairs(table, shown):
+        room -= sum(shown[run].stat().st_size for run in pair)
+        kept |= set(pair) if room >= 0 or not kept else set()
+    for path in [*shown.values(), *(folder / "models").glob("*.safetensors")]:
+        if path.stem not in kept:
+            path.unlink()
     matrices = list((folder / "matrices").glob("*.safetensors"))
     if sum(path.stat().st_size for path in matrices) > MOST_MATRICES:
         for path in matrices:
             path.unlink()
+
+
+def _pairs(table: pl.DataFrame, shown: Container[str]) -> list[tuple[str, ...]]:
+    """Of each world the two models that a report would begin with, those of the whole table first."""
+    runs = as_runs(table)
+    there = runs.where(np.array([run in shown for run in runs.labels("run")], bool))
+    if not len(there.about):
+        return []
+    first = pair_of(there)
+    each = [pair_of(there.where(there.labels("world") == world)) for world in there.different("world")]
+    return list(dict.fromkeys(pair for pair in [first, *each] if pair))
 
 
 def _note(folder: Path, entry: Entry, pieces: Sequence[Carried]) -> None:
