@@ -18,8 +18,8 @@ from collections.abc import Callable
 import numpy as np
 import polars
 
-import sober.results.store
 from sober.methods import METHODS
+from sober.results import store as store_module
 from sober.results.store import Store
 from sober.types import Run, Score
 
@@ -87,7 +87,7 @@ def main() -> None:
     parser.add_argument("--parts", type=int, default=100, help="chunks of 1,000 scores that are not compacted")
     parser.add_argument("--rounds", type=int, default=3, help="of which the best is shown")
     chosen = parser.parse_args()
-    sober.results.store.PARTS = 2 * chosen.parts + chosen.rows  # compact only where this script says so
+    store_module.PARTS = 2 * chosen.parts + chosen.rows  # compact only where this script says so
     with tempfile.TemporaryDirectory() as folder:
         store = Store.create(folder)
         load = os.getloadavg()[0]

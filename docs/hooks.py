@@ -15,14 +15,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sober.criteria import CRITERIA
 from sober.criteria.criterion import Criterion
+from sober.errors import counted, listed
 from sober.methods import METHODS
 from sober.methods.method import Method
 from sober.metrics import METRICS
 from sober.metrics.metric import Metric
+from sober.results.folder import Folder
+from sober.results.shipped import Note, home
+from sober.results.shipped import shipped as shipped_results
 from sober.tasks import TASKS, Task
 from sober.types import Setting
 from sober.words import text_of
+from sober.workflows.queue import Queue, runs_in
 from sober.workflows.study import Scale, find_study, shipped
+from sober.workflows.wanted import read_wanted
 from sober.worlds import WORLDS, World
 
 if TYPE_CHECKING:
@@ -33,10 +39,11 @@ if TYPE_CHECKING:
 DOCS = Path(__file__).parent
 ROOT_PAGES = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md", "README.md": "readme.md"}
 NAMED = [{path.removesuffix(".md").capitalize(): site} for path, site in ROOT_PAGES.items()]
+RESULTS = "results.md"
 STARTING = ("first_ten_minutes.md", "score_my_representation.md", "fit_my_pictures.md")
 USING = (
     "from_elsewhere.md", "compare.md", "cli.md", "training.md", "codes.md", "explorer.md", "interop.md", "store.md",
-    "statistics.md", "cluster.md", "speed.md",
+    "statistics.md", "results.md", "cluster.md", "speed.md",
 )  # fmt: skip
 CHANGING = (
     "adding.md", "add_metric.md", "add_criterion.md", "add_task.md", "add_method.md", "add_world.md", "design.md",
@@ -156,6 +163,25 @@ def cards(uri: str) -> str:
     return "\n".join(lines)
 
 
+def results_there() -> str:
+    """What the page about results shows of the folder: what is in, and what is wanted."""
+    lines = ["", "## What is there", ""]
+    for name, path in shipped_results().items():
+        note, runs = Note.read(path), Folder.open(path).runs.values()
+        worlds = listed({run.world for run in runs})
+        lines += [
+            f"- **`{name}`**: {note.what}. {counted(len(runs), 'model')} on {worlds}; {note.when}, {note.device}."
+        ]
+    if not shipped_results():
+        lines += ["Nothing is in yet: the queue waits for its first hours on a GPU."]
+    lines += ["", "## What is wanted", "", "| results | what | models | done | GPU hours left, about |"]
+    lines += ["|---|---|---:|---:|---:|"]
+    for line in Queue(read_wanted(), runs_in(home())).lines():
+        counts = f"{line.models:,} | {line.done:,} | {line.gpu_hours:.1f}"
+        lines += [f"| `{line.entry.name}` | {line.entry.what} | {counts} |"]
+    return "\n".join(lines)
+
+
 def turned(markdown: str, uri: str) -> str:
     """A page's text with links between `docs/` and the root of the repository made links within the site."""
     home = {site: repository for repository, site in ROOT_PAGES.items()}.get(uri, f"docs/{uri}")
@@ -195,4 +221,5 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Turns the links of a page, and adds what the registries say."""
-    return turned(markdown, page.file.src_uri) + "\n" + cards(page.file.src_uri)
+    added = results_there() if page.file.src_uri == RESULTS else cards(page.file.src_uri)
+    return turned(markdown, page.file.src_uri) + "\n" + added

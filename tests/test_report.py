@@ -304,7 +304,9 @@ def test_models_that_can_be_shown_are_shown_the_best_first(tmp_path: Path, monke
         return HtmlPart(".mine { color: red }", "<p>the models</p>", "", "null")
 
     monkeypatch.setattr(module, "showcase_part", part)
+    monkeypatch.setattr(module, "pair_html", lambda folder, runs: "<p>two of them</p>")
     html = report(path).read_text()
+    assert "</ol><p>two of them</p></div>" in html
     assert [run for run, _, _ in asked] == [run.identity for run in (runs[8], runs[4], runs[0])]
     assert asked[0][1].startswith("mig 0.5")
     assert asked[0][2] == "dip_vae_ii lambda_od=16"

@@ -216,7 +216,10 @@ def test_a_saved_file_is_read_back_as_it_was(tmp_path: Path) -> None:
     assert kept.keys() == arrays().keys() == plain.keys()
     for name, array in arrays().items():
         np.testing.assert_array_equal(kept[name], array, strict=True)
-        np.testing.assert_array_equal(plain[name], array, strict=True)
+        if array.ndim > 3 and array.dtype == np.uint8:
+            assert plain[name][:4].tobytes() == b"\x89PNG"
+        else:
+            np.testing.assert_array_equal(plain[name], array, strict=True)
 
 
 def test_what_is_kept_of_a_model_lies_where_the_page_looks_for_it(tmp_path: Path) -> None:

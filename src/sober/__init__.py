@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # what the names below are; a person who runs Sober imports e
     from sober.workflows.opened import Results
     from sober.workflows.opened import encode_results as encode
     from sober.workflows.opened import open_results as open
+    from sober.workflows.opened import shipped_results as results
     from sober.workflows.study import Product, Scale, Study
     from sober.workflows.train import train
     from sober.workflows.tune import tune
@@ -65,7 +66,7 @@ _RENAMED = {
     "task": "perform",
     "udr": "udr_of_arrays",
 }  # public names that another name has at home
-_ROOMS = ("criteria", "methods", "metrics", "nets", "tasks", "worlds")
+_ROOMS = ("criteria", "methods", "metrics", "nets", "results", "tasks", "worlds")  # results can be called, too
 
 __all__ = [
     "Adam",
@@ -96,6 +97,7 @@ __all__ = [
     "metrics",
     "nets",
     "open",
+    "results",
     "score",
     "scorer",
     "task",

@@ -28,7 +28,7 @@ app = App(
 )
 for name in (
     *("demo", "worlds", "methods", "metrics", "criteria", "tasks", "train", "encode", "score", "select", "fit", "tune"),
-    *("report", "tables", "explore", "traverse"),
+    *("report", "tables", "explore", "traverse", "results"),
 ):
     app.command(f"sober.cli.{name}:{name}", name=name)
 

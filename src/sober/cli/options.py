@@ -11,7 +11,9 @@ from cyclopts import Parameter
 from sober.types import Adam, Training
 from sober.words import text_of
 
-Folder = Annotated[Path, Parameter(name="DIR", help="A folder of results: of train, fit, tune or a study.")]
+Folder = Annotated[
+    Path, Parameter(name="DIR", help="A folder of results, of train, fit, tune or a study; or a name of sober results.")
+]
 Out = Annotated[Path, Parameter(help="Folder for the results: new, or one to go on with.")]
 Set = Annotated[list[str] | None, Parameter(name="--set", negative=())]
 Json = Annotated[bool, Parameter(name="--json", negative=())]

@@ -17,7 +17,7 @@ def report(folder: Folder, /, *, out: Path | None = None, figures: Path | None =
     Parameters
     ----------
     out
-        Where to write it; DIR/report.html by default.
+        Where to write it; DIR/report.html by default, and here where the folder is only read.
     figures
         A folder for the figures as PDF and SVG.
     """

@@ -52,19 +52,20 @@ def tables(
     anyway
         With --paper: also where models were trained for less than a hundredth of the study's steps.
     out
-        Folder for the files; DIR/tables by default.
+        Folder for the files; DIR/tables by default, and here where the folder is only read.
     resamples
         Of the bootstrap intervals.
     """
     results = open_results(folder)
+    beside = results.opened.beside("tables")
     if paper is not None:
         if names is not None:
             raise RequestError("--paper and --names cannot be given together: --only names tables of a paper")
-        beside_the_paper(results, find_paper(paper), only or [], anyway, out or folder / "tables", resamples)
+        beside_the_paper(results, find_paper(paper), only or [], anyway, out or beside, resamples)
         return
     if only or anyway:
         raise RequestError("--only and --anyway go with --paper: name a paper, or use --names")
-    print_tables(results, names.split(",") if names else None, out or folder / "tables", resamples)
+    print_tables(results, names.split(",") if names else None, out or beside, resamples)
 
 
 def print_tables(results: Results, names: list[str] | None, out: Path, resamples: int) -> None:
@@ -84,7 +85,7 @@ def beside_the_paper(results: Results, paper: Paper, only: list[str], anyway: bo
     wanted = [paper.item(name) for name in only] or paper.items
     study, _ = find_study(paper.name)
     if not anyway:
-        steps = (run.steps for run in results.finished)
+        steps = (run.steps for run in (results.runs if results.opened.fixed else results.finished))
         refuse_a_look(steps, max(product.training.steps for product in study.products), paper.name)
     beside, _, _ = compare(results.numbers(), paper.name, [item.name for item in wanted], resamples=resamples)
     where = {numbers.item: numbers.where for numbers in numbers_of(paper.name)}

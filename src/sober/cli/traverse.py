@@ -32,8 +32,9 @@ def traverse(folder: Folder, /, *, runs: str | None = None, out: Path | None = N
         Of the pictures shown.
     """
     results = Results.open(folder)
+    results.need_models()
     chosen = [results.run(name) for name in runs.split(",")] if runs else worth_drawing(results, MOST)
-    path = out or folder / "traversals.png"
+    path = out or results.beside("traversals.png")
     family = results.family_of(chosen[0])
     traversals(
         [results.model(run) for run in chosen[:MOST] if run.world == family.label], family.world, path, seed=seed

@@ -75,7 +75,7 @@ def _card(arrays: Mapping[str, np.ndarray], about: Mapping[str, Any], scores: st
     drawings = _drawings(arrays, about)
     pairs = np.stack([arrays["pictures"], arrays["reconstructions"]], axis=1)  # (12, 2, H, W, C)
     mixed = np.array_split(arrays["mixed"], MIXED) if "mixed" in arrays else []  # earlier versions kept none
-    sheets = _addresses([*pairs, *mixed, *arrays["traversals"]], max(BYTES - len(drawings), BYTES // 4))
+    sheets = addresses([*pairs, *mixed, *arrays["traversals"]], max(BYTES - len(drawings), BYTES // 4))
     in_pairs, others = sheets[: len(pairs)], sheets[len(pairs) :]
     title, identity = f"{about['setting']}, seed {about['seed']}", escape(about["run"])
     return "\n".join(
@@ -358,7 +358,7 @@ def _number(value: float) -> str:
     return "" if value < 0.005 else f"{value:.2f}".removeprefix("0") if value < 10 else f"{value:.0f}"
 
 
-def _addresses(sheets: Sequence[Pictures], room: int) -> list[str]:
+def addresses(sheets: Sequence[Pictures], room: int) -> list[str]:
     """Each sheet, pictures side by side, as the address of an image that holds it: the best for which there is room."""
     addresses: list[str] = []
     for side, colours in QUALITIES:

@@ -16,10 +16,11 @@ from sober.report.cards import showcase_part
 from sober.report.explorer import HtmlPart, Start, explorer_part
 from sober.report.figure import Figure
 from sober.report.figures import drawable, save
-from sober.report.findings import findings
+from sober.report.findings import findings, only_a_look
 from sober.report.frame import write
 from sober.report.leaderboard import every_run, flags, leaderboard
 from sober.report.page import Section
+from sober.report.pair import pair_html
 from sober.report.showcase import load_showcase, shown_path
 from sober.report.sortable import Cell, Column, short, table
 from sober.results import Folder, Made, Request, Runs, as_runs, make
@@ -58,12 +59,13 @@ def report(folder: Path | str, out: Path | None = None, figures: Path | None = N
     drawings = drawable(runs, made)
     chosen = shown_runs(path, runs)
     settings = dict(zip(runs.labels("run"), runs.labels("setting"), strict=True))
+    pair = "" if only_a_look(runs) else pair_html(path, runs)
     models = showcase_part(path, chosen, _scores(runs), settings) if chosen else None
     explorer = _explorer(path, chosen, settings)
     request = opened.request
     title = request.title or request.name or opened.summary()
     sections = [
-        *_sections(runs, frame, made, drawings, models, explorer),
+        *_sections(runs, frame, made, drawings, pair, models, explorer),
         Section("cite", "How to cite what was used", sources.citations(runs, frame)),
         Section("reproduce", "How to reproduce it", sources.reproduction(path, request, frame, made, lacking)),
     ]
@@ -77,7 +79,7 @@ def report(folder: Path | str, out: Path | None = None, figures: Path | None = N
     )
     if figures is not None:
         save(drawings, Path(figures))
-    return write(Path(out) if out is not None else path / "report.html", text)
+    return write(Path(out) if out is not None else opened.beside("report.html"), text)
 
 
 def _sections(
@@ -85,6 +87,7 @@ def _sections(
     frame: pl.DataFrame,
     made: Sequence[Made],
     drawings: Sequence[Figure],
+    pair: str,
     models: HtmlPart | None,
     explorer: HtmlPart | None,
 ) -> list[Section]:
@@ -94,7 +97,7 @@ def _sections(
     board = leaderboard(runs, tables["leaderboard"]) if "leaderboard" in tables else ""
     transferred = _transfer(tables["transfer"]) if "transfer" in tables else ""
     return [
-        Section("findings", "What was found", f'<ol class="findings">{sentences}</ol>'),
+        Section("findings", "What was found", f'<div class="first"><ol class="findings">{sentences}</ol>{pair}</div>'),
         Section("leaderboard", "Leaderboard", board + every_run(runs, frame)),
         Section("scores", "Scores", "".join(html.get(name, "") for name in OF_SCORES)),
         Section("agreement", "Do they agree?", "".join(html.get(name, "") for name in OF_AGREEMENT)),

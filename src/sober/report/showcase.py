@@ -7,7 +7,9 @@ shown/IDENTITY.safetensors. The page is made of these files alone.
 
 from __future__ import annotations
 
+import io
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -90,10 +92,14 @@ def about_shown(run: Run, codes: Codes) -> dict[str, Any]:
 
 
 def save_showcase(path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> None:
-    """Writes what `showcase` and `about_shown` made as one safetensors file, atomically."""
+    """Writes what `showcase` and `about_shown` made as one safetensors file, atomically; pictures as PNG, in bytes."""
+    pictures = {name: array for name, array in arrays.items() if array.dtype == np.uint8 and array.ndim > 3}
+    shapes = {name: list(array.shape) for name, array in pictures.items()}
+    small = {name: pictures_as_png(array) if name in shapes else array for name, array in arrays.items()}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_arrays(path, arrays, {"kind": "sober.showcase", "about": json.dumps(about)})
+        metadata = {"kind": "sober.showcase", "about": json.dumps(about), "pictures": json.dumps(shapes)}
+        save_arrays(path, small, metadata)
     except OSError as error:
         raise RequestError(f"cannot write {path} ({brief(error)}): choose another folder") from error
 
@@ -109,7 +115,32 @@ def load_showcase(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     arrays, metadata = load_arrays(path)
     if metadata.get("kind") != "sober.showcase":
         raise RequestError(f"{path} is not a showcase saved by Sober: move it elsewhere")
-    return arrays, json.loads(metadata["about"])
+    shapes = json.loads(metadata.get("pictures", "{}"))  # earlier versions kept pictures as they are
+    pictures = {name: pictures_of_png(arrays[name], tuple(shape), path) for name, shape in shapes.items()}
+    return {**arrays, **pictures}, json.loads(metadata["about"])
+
+
+def pictures_as_png(pictures: UInt8[np.ndarray, "*n H W C"]) -> UInt8[np.ndarray, " bytes"]:
+    """Pictures one below the other as a PNG file: what changes little from one to the next takes little room."""
+    from PIL import Image  # noqa: PLC0415
+
+    sheet = pictures.reshape(-1, *pictures.shape[-2:])  # (n·H, W, C)
+    with io.BytesIO() as file:
+        Image.fromarray(sheet if sheet.shape[2] == 3 else sheet[..., 0]).save(file, "PNG", optimize=True)
+        return np.frombuffer(file.getvalue(), np.uint8)
+
+
+def pictures_of_png(data: UInt8[np.ndarray, " bytes"], shape: tuple[int, ...], path: Path) -> Pictures:
+    """What `pictures_as_png` was given, where it has this shape."""
+    from PIL import Image  # noqa: PLC0415
+
+    try:
+        with Image.open(io.BytesIO(data.tobytes()), formats=["PNG"]) as image:
+            if image.size != (shape[-2], math.prod(shape[:-2])):  # before anything of it is read
+                raise ValueError(f"pictures of another size, {image.size}")
+            return np.asarray(image, np.uint8).reshape(shape)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise RequestError(f"{path} has pictures that cannot be read ({brief(error)})") from error
 
 
 def shown_path(folder: Path, identity: str) -> Path:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from sober.files import locked, read_json, writable_folder, write_json
 from sober.models.family import Family, Words, summary
 from sober.models.model import Model
 from sober.results.request import FORMAT, Cohort, Request, differences
+from sober.results.shipped import NOTE, shipped
 from sober.results.store import Store
 from sober.types import Run
 
@@ -63,8 +65,10 @@ class Folder:
 
     @staticmethod
     def open(path: str | Path) -> Folder:
-        """A folder that is there."""
+        """A folder that is there, or the results of that name that come with Sober."""
         folder = Path(path)
+        if not folder.exists():
+            folder = shipped().get(str(path), folder)
         if not (folder / "request.json").exists():
             if earlier := [name for name in EARLIER if (folder / name).exists()]:
                 raise RequestError(
@@ -78,7 +82,21 @@ class Folder:
 
     @functools.cached_property
     def store(self) -> Store:
-        return Store.create(self.path)
+        return Store.open(self.path, fixed=True) if self.fixed else Store.create(self.path)
+
+    @functools.cached_property
+    def fixed(self) -> bool:
+        """Whether it is only read: it comes with Sober, which its note says, or cannot be written to."""
+        return (self.path / NOTE).exists() or not os.access(self.path, os.W_OK)
+
+    def need_change(self) -> None:
+        """Refuses to change what is only read."""
+        if self.fixed:
+            raise RequestError(f"{self.path} is only read: to add to it, copy it elsewhere, without its {NOTE}")
+
+    def beside(self, name: str) -> Path:
+        """Where something about it is written, unless told: into it, or here where it is only read."""
+        return Path(f"{self.path.resolve().name}-{name}") if self.fixed else self.path / name
 
     @property
     def runs(self) -> dict[str, Run]:
@@ -122,6 +140,8 @@ class Folder:
     def need_models(self) -> tuple[Run, ...]:
         """The finished runs, of which there must be some."""
         if not self.finished:
+            if self.fixed:
+                raise RequestError(f"{self.path} keeps no models, which this needs: train them with sober train")
             raise RequestError(f"{self.path} has no finished model: run the command that made it again to go on")
         return self.finished
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,6 +52,18 @@ class Judged(NamedTuple):
         scores = np.full(len(question.runs), np.nan)
         return Judged(question, Judgement(scores, scores[None], ((),) * len(scores)), informative)
 
+    def of(self, runs: Container[str]) -> Judged:
+        """What it says of some of the models, in the order of their identities."""
+        places = sorted((run, m) for m, run in enumerate(self.question.runs) if run in runs)
+        kept = [m for _, m in places]
+        judgement = Judgement(
+            self.judgement.scores[kept],
+            self.judgement.replicates[:, kept],
+            tuple(self.judgement.flags[m] for m in kept),
+        )
+        question = self.question._replace(runs=tuple(run for run, _ in places))
+        return Judged(question, judgement, self.informative[kept])
+
     def said_something(self) -> bool:
         return not bool(np.isnan(self.judgement.scores).all())
 
@@ -68,6 +80,37 @@ class Judged(NamedTuple):
         asked = {**self.question._asdict(), "settings": dict(self.question.settings)}
         about = {"kind": "sober.judgement", "question": json.dumps(asked), "flags": json.dumps(self.judgement.flags)}
         save_arrays(path, arrays, about)
+
+
+def as_judged(folder: Path, world: str, criterion: str, settings: Mapping[str, Setting]) -> Judged:
+    """What a folder keeps of a criterion's word on a world's models, all its answers joined: for where models are gone.
+
+    With these settings, or, where it was asked in one way only, as it was.
+    """
+    ways: dict[str, list[Judged]] = {}
+    for judged in map(load_judged, sorted((folder / "judged").glob("*.safetensors"))):
+        question = judged.question
+        if (question.criterion, question.world) == (criterion, world) and judged.said_something():
+            ways.setdefault(settings_text(question.settings), []).append(judged)
+    if not ways:
+        raise RequestError(f"{folder} keeps no models of {world}, and {criterion} did not judge them: try another")
+    answers = ways.get(settings_text(settings)) or next(iter(ways.values()))
+    if settings_text(settings) not in ways and len(ways) > 1:
+        raise RequestError(f"{folder} keeps what {criterion} said with {' or '.join(ways)}: choose one with --set")
+    return _together(answers)
+
+
+def _together(answers: Sequence[Judged]) -> Judged:
+    """Answers about different models as one: of each the same number of draws."""
+    draws = min(len(answer.judgement.replicates) for answer in answers)
+    judgement = Judgement(
+        np.concatenate([answer.judgement.scores for answer in answers]),
+        np.concatenate([answer.judgement.replicates[:draws] for answer in answers], axis=1),
+        tuple(flags for answer in answers for flags in answer.judgement.flags),
+    )
+    runs = tuple(run for answer in answers for run in answer.question.runs)
+    informative = np.concatenate([answer.informative for answer in answers])
+    return Judged(answers[0].question._replace(runs=runs), judgement, informative)
 
 
 def load_judged(path: Path) -> Judged:

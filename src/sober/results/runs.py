@@ -124,7 +124,7 @@ class Runs:
 
     def ordered(self, names: Iterable[str]) -> list[str]:
         """Numbers in the order in which a reader looks for them: speakers for others, metrics, criteria."""
-        place = {name: at for at, name in reversed(list(enumerate(_reading_order())))}
+        place = {name: at for at, name in reversed(list(enumerate(reading_order())))}
         metric = {name: number.metric for name, number in self.numbers.items()}
         return sorted(names, key=lambda name: (place.get(metric.get(name) or name, LAST), name))
 
@@ -328,6 +328,7 @@ def _meanings() -> dict[str, Any]:
     return {name: meaning for scores in (*of_metrics, *of_tasks) for name, meaning in scores.items()}
 
 
-def _reading_order() -> list[str]:
+def reading_order() -> list[str]:
+    """The names of all numbers, those first that speak for the others."""
     meanings = _meanings()
     return [*(name for name, meaning in meanings.items() if meaning.headline), *meanings, *CRITERIA]

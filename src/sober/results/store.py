@@ -36,12 +36,13 @@ from sober.results.parts import (
     import_polars,
     keys_of,
     merged,
+    opened_part,
     part_bytes,
     put,
     read,
     sealed,
 )
-from sober.results.rows import KEY, OF_SCORE, ORDER, Key, hyper_types, joined, run_row, score_row
+from sober.results.rows import KEY, OF_SCORE, ORDER, Key, Row, hyper_types, joined, run_row, score_row
 from sober.results.rows import columns as all_columns
 from sober.types import Run, Score
 
@@ -68,6 +69,7 @@ class Store:
     """A folder of results that any number of processes may write to, read and compact at once."""
 
     folder: Path
+    fixed: bool = False  # whether it is only read
 
     @staticmethod
     def create(folder: str | Path) -> Store:
@@ -79,9 +81,9 @@ class Store:
         return Store.open(folder)
 
     @staticmethod
-    def open(folder: str | Path) -> Store:
-        """The table in a folder."""
-        store = Store(Path(folder))
+    def open(folder: str | Path, *, fixed: bool = False) -> Store:
+        """The table in a folder; with `fixed` nothing is ever written there."""
+        store = Store(Path(folder), fixed)
         if not store._about.exists():
             raise RequestError(f"{folder} holds no results: give a folder that sober train, fit, tune or study made")
         store._hyper()
@@ -124,6 +126,14 @@ class Store:
         kept = {name: kind for name, kind in known.items() if not columns or name in needed}
         return merged(frames.values(), kept).select(columns or list(known))
 
+    def rows(self) -> Iterator[Row]:
+        """Every score, perhaps some twice: read without Polars where nothing was compacted."""
+        for path in self._parts():
+            yield from (self._trusted(path, opened_part) or {"scores": []})["scores"]
+        if self._table.exists():
+            for frame in self._frames([])[0].values():
+                yield from frame.iter_rows(named=True)
+
     def height(self) -> int:
         """How many scores there are, rows met twice counted twice: a look at what lies there, not at what it says."""
         parts = sum(len(self._trusted(path, keys_of) or ()) for path in self._parts())
@@ -156,6 +166,12 @@ class Store:
                     path.unlink(missing_ok=True)
             sweep(self.folder / "parts" / "*")  # even without parts: what was killed may have been the first to write
 
+    def keep(self, frame: polars.DataFrame) -> None:
+        """Makes rows in the columns of a table all that there is."""
+        hyper = {name: str(kind) for name, kind in frame.schema.items() if name.startswith("hyper_")}
+        self._describe(hyper)
+        put(self._table, sealed(frame))
+
     def claim(self, name: str) -> contextlib.ExitStack | None:
         """A claim on a piece of work, to be used in a `with`; None while another process, or this one, holds it.
 
@@ -176,6 +192,8 @@ class Store:
 
     def claimed(self) -> list[Holder]:
         """The claims that are held now, by name."""
+        if self.fixed:
+            return []
         with self._alone():  # else a look at a claim could be taken for its holder
             found = [_holder(path) for path in self._folder("claims").iterdir()]
         return sorted(holder for holder in found if holder is not None)
@@ -218,7 +236,7 @@ class Store:
 
     def _declare(self, hyper: Mapping[str, str]) -> None:
         """Makes columns known before the first row that has them, so that no two writers give one two types."""
-        if not joined(self._hyper(), hyper).keys() - self._hyper().keys():
+        if self.fixed or not joined(self._hyper(), hyper).keys() - self._hyper().keys():
             return
         with self._alone():
             self._describe(joined(self._hyper(), hyper))
@@ -240,8 +258,9 @@ class Store:
             return read(path)
         except FileNotFoundError:
             return None
-        except UnsoundError:
-            pass
+        except UnsoundError as why:
+            if self.fixed:
+                raise RequestError(f"{path} {why}: restore it") from why
         with self._alone():  # where nobody replaces it: what is moved is what was looked at
             try:
                 return read(path)

@@ -85,6 +85,12 @@ class Checkpoints:
             of_part = {name: _of_models(name, array, part) for name, array in arrays.items()}
             save_arrays(self.path(runs[part]), of_part, _about(runs[part]))
 
+    def keep_first(self, runs: Sequence[Run], count: int, other: Checkpoints) -> None:
+        """Writes the checkpoint of the first of some runs into another folder."""
+        arrays, _ = load_arrays(self.path(runs))
+        first = {name: _of_models(name, array, slice(0, count)) for name, array in arrays.items()}
+        save_arrays(other.path(runs[:count]), first, _about(runs[:count]))
+
     def drop(self, runs: Sequence[Run]) -> None:
         self.path(runs).unlink(missing_ok=True)
 

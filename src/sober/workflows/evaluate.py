@@ -18,7 +18,9 @@ import importlib.metadata
 import importlib.util
 import itertools
 import time
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
@@ -62,7 +64,8 @@ from sober.workflows.rows import (
 if TYPE_CHECKING:
     import polars as pl
 
-ROWS_AT_ONCE = 8  # models whose scores are written together
+ROWS_AT_ONCE = 8  # models whose scores are written together,
+ROWS_SECONDS = 20.0  # or whatever was found in this time: a kill takes no more
 WAIT = 1.0  # seconds between looks at what other processes do
 
 
@@ -103,6 +106,7 @@ class Evaluation:
 
         `only` limits it to the pieces of work whose names begin so: one cohort, or all judgements.
         """
+        self.folder.need_change()
         while True:
             outcomes = [self._attempt(piece) for piece in self.pieces() if piece.name.startswith(only)]
             if "done" in outcomes:
@@ -180,13 +184,15 @@ class Evaluation:
         pictures, whole = (which(self.measure, family.world) for which in (measured_by, looked_at))
         encoded = encode(family, list(wanted), pictures=pictures, within=whole, progress=self._told(name))
         rows: list[Score] = []
+        written = time.monotonic()
         with threadpoolctl.threadpool_limits(1):
             for count, scores in enumerate(in_order(functools.partial(self._scores, wanted), encoded), start=1):
                 rows += scores
                 self._tell(name, "scoring", count, len(wanted))
-                if count % ROWS_AT_ONCE == 0 or count == len(wanted):
+                late = time.monotonic() - written > ROWS_SECONDS
+                if late or count % ROWS_AT_ONCE == 0 or count == len(wanted):
                     self._write(rows)
-                    rows = []
+                    rows, written = [], time.monotonic()
 
     def _scores(self, wanted: dict[Run, list[str]], encoded: tuple[Run, Codes]) -> list[Score]:
         (run, codes), asked = encoded, self.measure
@@ -539,4 +545,7 @@ def versions() -> dict[str, str]:
     for name in ("sober", "jax", "numpy", "scikit-learn"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             known[name] = importlib.metadata.version(name)
+    checkout = Path(__file__).resolve().parents[3] / "pyproject.toml"
+    if "sober" not in known and checkout.exists():  # run from a source tree that is not installed
+        known["sober"] = tomllib.loads(checkout.read_text(encoding="utf-8"))["project"]["version"]
     return known

@@ -17,6 +17,7 @@ from sober.results.judged import pairs_of
 from sober.results.papers import Made, make
 from sober.results.request import JUDGED_BY, Measure, Request
 from sober.results.runs import Runs, as_runs
+from sober.results.shipped import find_shipped
 from sober.training.progress import Watcher
 from sober.types import Asked, Codes, Run, Setting
 from sober.workflows.evaluate import Evaluation
@@ -91,6 +92,7 @@ class Results:
     ) -> Iterator[tuple[Run, Codes]]:
         """Codes of finished runs, one after the other: all, or the given ones."""
         wanted = self.opened.need_models() if runs is None else tuple(runs)
+        self.opened.need_change()
         for family in self.opened.families.values():
             part = family.part([run for run in wanted if run.world == family.label])
             if part.runs:
@@ -152,7 +154,7 @@ class Results:
 
     def show(self, watcher: Watcher | None = None) -> None:
         """Keeps what the report shows of chosen models of each world, where it is not there yet."""
-        if self.finished and not self.table(["run"]).is_empty():
+        if self.finished and not self.opened.fixed and not self.table(["run"]).is_empty():
             Evaluation(self.opened, Measure(show=True), trains=False, watcher=watcher).all()
 
     def report(
@@ -178,12 +180,21 @@ class Results:
 
 
 def open_results(folder: str | Path) -> Results:
-    """The results in a folder that `train`, `fit`, `tune` or a study made.
+    """The results in a folder that `train`, `fit`, `tune` or a study made, or those of a name that come with Sober.
 
     >>> results = sober.open("runs/blocks")
     >>> results.runs, results.table()
     """
     return Results(Folder.open(folder))
+
+
+def shipped_results(name: str) -> Results:
+    """Results that come with Sober, as `sober results` lists them. They are only read: a report goes elsewhere.
+
+    >>> results = sober.results("sober_look_dsprites")
+    >>> results.table(), results.report("sober_look.html")
+    """
+    return Results(Folder.open(find_shipped(name)))
 
 
 def encode_results(

@@ -66,9 +66,9 @@ class Plan:
     def estimate(self) -> Estimate:
         """Hours and bytes, from rates that were measured on an H200 and on two CPU cores: an order of magnitude."""
         device = "cpu" if jax.default_backend() == "cpu" else "gpu"
-        seconds = sum(work(cohort) / self._rate(cohort.runs[0], device) for cohort in self.cohorts)
+        seconds = sum(work(cohort) / self.rate(cohort.runs[0], device) for cohort in self.cohorts)
         seconds += len(self.runs) * sum(metric.seconds for metric, _, _ in resolved(self.study.metrics, True))
-        seconds += sum(self._measuring(runs, device) for runs in self.request.by_world().values())
+        seconds += sum(self.measuring(runs, device) for runs in self.request.by_world().values())
         size = sum(4 * _weights(*self._shape(cohort)) * len(cohort.runs) for cohort in self.cohorts)
         if self.study.keep_codes:
             size += sum(CODE_BYTES * run.latents * self._pictures(run) for run in self.runs.values())
@@ -78,7 +78,7 @@ class Plan:
         """That metrics look at."""
         return self.sizes[run.world] if self.study.pictures is None else self.study.pictures
 
-    def _measuring(self, runs: tuple[Run, ...], device: str) -> float:
+    def measuring(self, runs: tuple[Run, ...], device: str) -> float:
         """What criteria and tasks take with the models of a world."""
         costs = []
         for name, changes in self.study.asked:
@@ -87,9 +87,9 @@ class Plan:
         for name, changes in self.study.asked_tasks:
             task = find_task(name)
             costs.append(task.cost(task.configured(self.study.preset, changes), len(runs)))
-        return sum(cost.seconds + cost.steps * len(runs) / self._rate(runs[0], device) for cost in costs)
+        return sum(cost.seconds + cost.steps * len(runs) / self.rate(runs[0], device) for cost in costs)
 
-    def _rate(self, run: Run, device: str) -> float:
+    def rate(self, run: Run, device: str) -> float:
         """Model-steps a second of a β-VAE with the nets of a run, on its pictures."""
         shape = self.shapes[run.world]
         colour = COLOUR if shape[2] == 3 else 1.0

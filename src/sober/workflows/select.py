@@ -11,7 +11,7 @@ from sober.criteria.registry import USUAL
 from sober.errors import RequestError
 from sober.models.family import Family
 from sober.results.folder import Folder
-from sober.results.judged import Judged
+from sober.results.judged import Judged, as_judged
 from sober.results.request import JUDGED_BY, Measure
 from sober.training.progress import Watcher
 from sober.types import Asked, Setting
@@ -33,6 +33,8 @@ def select(
     `settings` go to each criterion that has one of that name. What criteria say goes into the table, too.
     """
     measure = Measure(criteria=_asked(criteria, settings or {}), judged_by=pictures, seed=seed)
+    if folder.fixed:
+        return {label: _as_judged(folder, family, measure) for label, family in folder.families.items()}
     folder.need_models()
     evaluation = Evaluation(folder, measure, trains=False, watcher=watcher)
     evaluation.all()
@@ -52,6 +54,20 @@ def ranked(evaluation: Evaluation, family: Family) -> Ranking:
                 "train more seeds"
             )
         judged[label] = answer
+    return _ranking(evaluation.folder, family, judged, evaluation.measure.seed)
+
+
+def _as_judged(folder: Folder, family: Family, measure: Measure) -> Ranking:
+    """The ranking that the judgements amount to that a folder keeps; nothing is judged."""
+    judged = {
+        label: as_judged(folder.path, family.label, asked.name, find_criterion(asked.name).configured(asked.settings))
+        for label, asked in _labelled(measure.criteria).items()
+    }
+    common = set.intersection(*(set(answer.question.runs) for answer in judged.values()))
+    return _ranking(folder, family, {label: answer.of(common) for label, answer in judged.items()}, measure.seed)
+
+
+def _ranking(folder: Folder, family: Family, judged: Mapping[str, Judged], seed: int) -> Ranking:
     first = next(iter(judged.values()))
     by_identity = {run.identity: run for run in family.runs}
     runs = tuple(by_identity[identity] for identity in first.question.runs)
@@ -63,9 +79,9 @@ def ranked(evaluation: Evaluation, family: Family) -> Ranking:
         runs,
         first.informative.tolist(),
         answers,
-        words=evaluation.folder.words,
+        words=folder.words,
         left_out=left_out,
-        seed=evaluation.measure.seed,
+        seed=seed,
     )
 
 

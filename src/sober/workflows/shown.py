@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,11 +14,12 @@ from sober.files import read_json, write_json
 from sober.methods import find_method
 from sober.models.encode import Pictures, encode, index_of
 from sober.models.family import Family
+from sober.report.pair import best_and_muddled, pair_of
 from sober.report.report import shown_runs
 from sober.report.showcase import keep_showcase, shown_path
 from sober.results.folder import Folder
 from sober.results.request import Cohort
-from sober.results.runs import Runs, as_runs
+from sober.results.runs import USUAL_PRESET, Runs, as_runs, reading_order
 from sober.types import Run
 
 if TYPE_CHECKING:
@@ -36,6 +38,34 @@ def show(folder: Folder, family: Family, pictures: Pictures) -> None:
             keep_showcase(folder.path, family.model(run), codes, family.world, index_of(family.world, pictures))
     shown = [run.identity for run in chosen if shown_path(folder.path, run.identity).exists()]
     write_json(_marker(folder, family), {"world": family.label, "runs": shown})
+
+
+def keep_pair(folder: Folder, family: Family, pictures: Pictures) -> tuple[str, ...]:
+    """Keeps what a report shows first of models of a world: of the best, and of the lowest of the same setting.
+
+    By the rows as they are written, so that a machine without Polars can do it; returns the identities.
+    """
+    numbers = leading_numbers(folder, {run.identity for run in family.runs})
+    pair = best_and_muddled(numbers, {run.identity: run.seedless for run in family.runs})
+    runs = [run for run in family.runs if run.identity in pair]
+    lacking = [run for run in runs if not shown_path(folder.path, run.identity).exists()]
+    for run, codes in encode(family, lacking, pictures=pictures) if lacking else ():
+        if fit_to_judge(codes):
+            keep_showcase(folder.path, family.model(run), codes, family.world, index_of(family.world, pictures))
+    return pair
+
+
+def leading_numbers(folder: Folder, runs: Container[str]) -> dict[str, float]:
+    """The number that speaks for the others, of each of some runs, turned so that more is better."""
+    turned: dict[str, dict[str, float]] = {}
+    signs = {"higher": 1.0, "lower": -1.0}
+    for row in folder.store.rows():
+        sound = row.get("value") is not None and "diverged" not in row["flags"]
+        if row["run"] in runs and row["better"] in signs and sound and not row["matrix"]:
+            of_name = turned.setdefault(row["metric"], {})
+            if row["preset"] == USUAL_PRESET or row["run"] not in of_name:
+                of_name[row["run"]] = signs[row["better"]] * row["value"]
+    return next((turned[name] for name in reading_order() if name in turned), {})
 
 
 def is_shown(folder: Folder, family: Family) -> bool:
@@ -70,7 +100,7 @@ def best_run(folder: Folder) -> Run:
 
 
 def chosen_models(table: pl.DataFrame, family: Family) -> list[str]:
-    """Of a world those that come first without labels, the best with labels, and the worst."""
+    """Of a world those that come first without labels, the best and the worst with them, and two seeds of a setting."""
     identities = [run.identity for run in family.runs]
     part = table.filter(table["run"].is_in(identities))
     if part.is_empty():
@@ -84,6 +114,7 @@ def chosen_models(table: pl.DataFrame, family: Family) -> list[str]:
         by_label = runs.turned(leading)
         if by_label.count():  # those without the number are neither
             chosen += [names[int(np.ma.argmax(by_label))], names[int(np.ma.argmin(by_label))]]
+    chosen += pair_of(runs)
     return list(dict.fromkeys(chosen))
 
 
