@@ -22,6 +22,8 @@ from sober.models.encode import MOST, encode, models_at_once
 from sober.models.family import Family
 from sober.models.grid import grid
 from sober.spread import Spread
+from sober.tasks import Subjects
+from sober.tasks.abstract_reasoning import abstract_reasoning
 from sober.training import cohort
 from sober.training import train as training
 from sober.training.cohort import PLACES, Program, program, signature
@@ -44,15 +46,20 @@ PICTURES = np.arange(700)  # more than one batch, and not two
 
 
 def looked_at(family: Family, runs: list[Run]) -> dict[str, np.ndarray]:
-    """All that is computed with trained models: codes, reconstruction errors, and what PIPE finds. Models first."""
+    """All that is computed with trained models: codes, reconstruction errors, what PIPE finds, and how nets reason with
+    them. Models first."""
     codes = tuple(codes for _, codes in encode(family, runs, pictures=PICTURES))
     evidence = Evidence(BLOCKS, tuple(runs), codes, PICTURES, family.model)
     judged = pipe(evidence.models, BLOCKS, steps=30, rate=1e-3)
+    # So narrow that a product has one thread: with more, sums depend on how many the devices share.
+    narrow = {**abstract_reasoning.quick, "width": 0.05, "batch": 2, "tested": 16}
+    reasoned = abstract_reasoning(Subjects(codes, tuple(runs), BLOCKS, PICTURES, family.model), narrow)
     return {
         "mean": np.stack([each.mean for each in codes]),
         "errors": reconstruction_errors(evidence, 0, lambda done, total: None).nats,
         "accuracy": judged.accuracy,
         "reconstruction": judged.reconstruction,
+        "reasoning": np.stack([outcome.parts["accuracy"] for outcome in reasoned]),
     }
 
 

@@ -86,7 +86,9 @@ def test_what_was_stopped_on_eight_devices_goes_on_on_one(on_eight: Path, tmp_pa
         np.testing.assert_allclose(ours, theirs, atol=1e-3)
 
 
-def test_codes_errors_and_pipe_of_sixteen_models_are_those_of_eight_pairs(on_eight: Path, sixteen: Results) -> None:
+def test_codes_errors_judges_and_reasoning_of_sixteen_models_are_those_of_eight_pairs(
+    on_eight: Path, sixteen: Results
+) -> None:
     family, theirs = sixteen.opened.family(), np.load(on_eight / "looked_at.npz")
     for start in range(0, 16, 2):
         ours = looked_at(family, SIXTEEN[start : start + 2])

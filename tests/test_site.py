@@ -45,6 +45,10 @@ SMALLER: Mapping[str, Mapping[str, str]] = {
     "docs/metrics/index.md": {"repeats=10": "repeats=2"},
     "docs/fit_my_pictures.md": {"steps=20)": "steps=20, latents=3, criteria=['udr'])"},
     "docs/tasks/zero_shot.md": {"20_000": "400", "4_000": "200"},
+    "docs/tasks/abstract_reasoning.md": {
+        '"steps": 6000': '"nets": 1, "steps": 6, "width": 0.05, "tested": 2',
+        "steps=600": "nets=1, steps=6, width=0.05, tested=2",
+    },
     "docs/training.md": {"steps=200": "steps=20"},
     "docs/tune.md": {"trials=18": "trials=2, seeds=3", "steps=3000": "steps=20"},
     "docs/worlds/pictures.md": {"steps=20_000": "steps=2", "folder=photos": "folder=photos,size=16"},

@@ -6,6 +6,7 @@ Importing this needs no JAX, so a task that works with models imports it when it
 from __future__ import annotations
 
 from sober.errors import UnknownError, listed
+from sober.tasks.abstract_reasoning import abstract_reasoning
 from sober.tasks.downstream import downstream
 from sober.tasks.fid import fid
 from sober.tasks.task import Task
@@ -14,6 +15,7 @@ from sober.tasks.zero_shot import zero_shot
 TASKS: dict[str, Task] = {
     "downstream": downstream,
     "zero_shot": zero_shot,
+    "abstract_reasoning": abstract_reasoning,
     "fid": fid,
 }
 

@@ -53,6 +53,7 @@ class World(abc.ABC):
     origin: Origin = "drawn"  # where pictures come from
     version = 1  # of the pictures, or of how they are drawn: a change that alters them raises it
     regions: Mapping[str, str] = {}  # conditions on its factors that have a name, as `without` and `only` take them
+    question_values: Mapping[str, int] = {}  # of a factor, that questions use, where `tasks/rounding.py` chose badly
     flags: tuple[str, ...] = ()  # what scores of its codes should say (see `sober.metrics.FLAGS`)
 
     @abc.abstractmethod

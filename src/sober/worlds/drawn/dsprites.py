@@ -15,8 +15,10 @@ import functools
 import hashlib
 import itertools
 import zipfile
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import MappingProxyType
 
 import jax.numpy as jnp
 import numpy as np
@@ -52,6 +54,8 @@ class DSprites(Grid):
         Factor("y", 32, "ordinal", tuple((np.arange(32) / 31).tolist())),
     )
     image_shape = (64, 64, 1)
+    # Thirds of a turn look different on all shapes; on a square, quarters do not.
+    question_values: Mapping[str, int] = MappingProxyType({"orientation": 3})
 
     def __init__(self, file: str | None = None) -> None:
         self.file = None if file is None else Path(file).expanduser().resolve()

@@ -36,6 +36,7 @@ class ScreamDSprites(Grid):
     reference = "Locatello et al. (2020): A sober look at the unsupervised learning of disentangled representations"
     factors = DSprites.factors
     image_shape = (64, 64, 3)
+    question_values = DSprites.question_values
     stochastic = True
 
     def __init__(self, file: str | None = None, image: str | None = None) -> None:

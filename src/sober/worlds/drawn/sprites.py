@@ -22,6 +22,7 @@ class PaintedSprites(Grid):
 
     factors: tuple[Factor, ...] = DSprites.factors
     image_shape = (64, 64, 3)
+    question_values = DSprites.question_values
     stochastic = True
 
     def __init__(self, file: str | None = None) -> None:

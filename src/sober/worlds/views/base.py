@@ -19,7 +19,7 @@ class View(World):
         self.name, self.summary, self.reference = base.name, base.summary, base.reference
         self.factors, self.image_shape = base.factors, base.image_shape
         self.stochastic, self.origin, self.flags, self.regions = base.stochastic, base.origin, base.flags, base.regions
-        self.uniform = base.uniform
+        self.uniform, self.question_values = base.uniform, base.question_values
         if which is not None and not base.uniform:
             raise RequestError(
                 f"{self.spec}: the pictures of {base.spec} are not equally likely: choose some, then joint"

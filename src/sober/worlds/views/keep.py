@@ -33,7 +33,7 @@ class Keep(Grid):
             raise RequestError(f"{base.spec}: keep fixes every factor, and no factor is left: leave one out")
         self.unseen = tuple(axis for axis in base.hidden if axis.name not in at)
         self.image_shape, self.stochastic, self.origin = base.image_shape, base.stochastic, base.origin
-        self.flags, self.regions = base.flags, base.regions
+        self.flags, self.regions, self.question_values = base.flags, base.regions, base.question_values
         rows = np.zeros((self.size, len(base.axes)), np.int32)
         for name, value in at.items():
             rows[:, _fixable(base, name)] = value
