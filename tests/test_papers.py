@@ -314,7 +314,7 @@ def test_the_command_refuses_a_look_and_prints_it_anyway(
     assert "these are results of" in said
     assert pl.read_parquet(trained / "tables" / "paper_sober_look.parquet").height == 56
     assert command("tables", trained, "--paper", "sober_look", "--only", "Figure 23", "--anyway") == 0
-    assert "waits for tasks: downstream" in capsys.readouterr().out
+    assert "scores_against_tasks" in capsys.readouterr().out
     assert command("tables", trained, "--paper", "sober_look", "--only", "Figure 5", "--anyway") == 0
     assert "figure distributions of the report" in capsys.readouterr().out
     assert command("tables", trained, "--only", "Table 1") == 2

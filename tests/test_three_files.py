@@ -473,6 +473,7 @@ ALLOWED: dict[str, dict[str, str]] = {
     "report/cards.py": {"pictures": ARRAY, "kl": ARRAY},
     "report/explorer.py": {"kl": ARRAY},
     "report/figures.py": {"part": FIELD, "dense": RANKS, "pictures": ARRAY},
+    "report/pair.py": {"pictures": ARRAY, "kl": ARRAY},
     "report/report.py": {"pictures": ARRAY, "kl": ARRAY},
     "report/showcase.py": {"pictures": ARRAY, "kl": ARRAY},
     "results/rows.py": {"pictures": ARRAY},
