@@ -157,7 +157,7 @@ READER: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     "docs/worlds/pictures.md": own_pictures,
     "docs/fit_my_pictures.md": own_pictures,
     "docs/metrics/index.md": lambda folder: arrays() | for_torch(),
-    "docs/tasks/zero_shot.md": lambda folder: arrays(),
+    **{name_of(page): lambda folder: arrays() for page in ROOT.glob("docs/tasks/*.md")},
     **{name_of(page): lambda folder: arrays() for page in ROOT.glob("docs/metrics/*.md") if page.stem != "index"},
 }
 
