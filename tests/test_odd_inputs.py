@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sober.errors import RequestError
-from sober.metrics import METRICS, as_codes, score
+from sober.metrics import METRICS, Metric, as_codes, score
 from sober.metrics.metric import NotMeasuredError
 from sober.types import Codes
 
@@ -64,6 +64,70 @@ def test_a_metric_that_cannot_is_left_out_with_the_reason() -> None:
     prepared = as_codes(*table(), weights=np.arange(1, 401))
     with pytest.raises(NotMeasuredError, match="no form in which rows have weights"):
         metric(prepared)
+
+
+SUPERVISED = [metric for metric in METRICS.values() if metric.supervised]
+
+
+def holes_in(factors: np.ndarray, column: int, share: float = 0.3) -> np.ndarray:
+    """Factors of which one is not known in a share of the rows."""
+    out = factors.astype(float)
+    out[np.random.default_rng(5).random(len(out)) < share, column] = np.nan
+    return out
+
+
+@pytest.mark.parametrize("metric", [m for m in SUPERVISED if "holes" in m.takes], ids=lambda metric: metric.name)
+def test_a_factors_number_is_its_own_whatever_holes_others_have(metric: Metric) -> None:
+    codes, factors = table()
+    whole = as_codes(codes, factors.astype(float))
+    partly = as_codes(codes, holes_in(factors, 1))
+    ours, theirs = (metric(given, metric.quick) for given in (partly, whole))
+    assert "missing_labels" in ours.flags
+    assert "missing_labels" not in theirs.flags
+    own = [name for name in ours.parts if name.endswith("_per_factor")]
+    own = [name for name in own if name != "beta_vae_per_factor"]  # one classifier names all factors
+    for name in own:
+        if "disentanglement" not in name and "permuted" not in name and not name.startswith(("mcc", "dcimig")):
+            np.testing.assert_allclose(ours.parts[name][[0, 2]], theirs.parts[name][[0, 2]], atol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("metric", [m for m in SUPERVISED if "holes" in m.takes], ids=lambda metric: metric.name)
+def test_a_factor_is_measured_on_the_rows_that_know_it(metric: Metric) -> None:
+    """With the same holes everywhere, the rows without labels might as well not be there."""
+    codes, factors = table()
+    given = factors.astype(float)
+    given[::3] = np.nan
+    rest = np.arange(len(codes)) % 3 > 0
+    ours = metric(as_codes(codes, given), metric.quick)
+    theirs = metric(as_codes(codes[rest], factors[rest].astype(float)), metric.quick)
+    assert ours.values == theirs.values
+
+
+def test_rows_in_which_nothing_is_known_change_nothing() -> None:
+    codes, factors = table()
+    given = holes_in(holes_in(factors, 0), 2, 0.6)
+    more = np.concatenate([given, np.full((50, 3), np.nan)]), np.concatenate([codes, np.full((50, 4), 9.0)])
+    order = np.insert(np.arange(400), np.arange(0, 400, 8), np.arange(400, 450))
+    changes = {metric.name: metric.quick for metric in METRICS.values()}
+    ours = score(more[1][order], more[0][order], metrics=changes)
+    theirs = score(codes, given, metrics=changes)
+    assert dict(ours) == dict(theirs)
+    assert ours.known == {"factor_0": int(np.isfinite(given[:, 0]).sum()), "factor_1": 400,
+                          "factor_2": int(np.isfinite(given[:, 2]).sum())}  # fmt: skip
+
+
+def test_what_needs_all_factors_at_once_sees_the_rows_that_know_them_all() -> None:
+    codes, factors = table()
+    given = holes_in(factors, 1)
+    known = np.isfinite(given[:, 1])
+    ours = score(codes, given, metrics={"omes": {"draws": 2}})
+    theirs = score(codes[known], factors[known], metrics={"omes": {"draws": 2}})
+    assert ours["omes"] == theirs["omes"]
+    given[:200, 0], given[200:, 1] = np.nan, np.nan
+    left = score(codes, given, metrics=["omes", "mig"])
+    assert "omes" not in left
+    assert left.left_out == {"omes": "it needs rows in which every factor is known, and 0 rows of 400 are too few"}
+    assert 0 < left["mig"] < 1
 
 
 def test_codes_of_units_that_do_not_fit_are_refused() -> None:

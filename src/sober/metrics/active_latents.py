@@ -55,4 +55,5 @@ active_latents = Metric(
     seconds=0.001,
     exact=True,
     supervised=False,
+    takes=frozenset({"groups"}),
 )

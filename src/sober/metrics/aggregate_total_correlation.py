@@ -62,5 +62,6 @@ aggregate_total_correlation = Metric(
     quick={"points": 40},
     seconds=2.0,
     supervised=False,
+    takes=frozenset({"groups"}),
     default=False,
 )

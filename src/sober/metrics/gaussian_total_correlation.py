@@ -50,4 +50,5 @@ gaussian_total_correlation = Metric(
     seconds=0.002,
     exact=True,
     supervised=False,
+    takes=frozenset({"groups"}),
 )

@@ -70,4 +70,5 @@ mutual_information = Metric(
     settings={"samples": TRAIN, "bins": BINS},
     seconds=0.02,
     supervised=False,
+    takes=frozenset({"groups"}),
 )

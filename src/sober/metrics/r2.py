@@ -14,16 +14,17 @@ Number-like factors stand for themselves, cyclic ones lie on a circle, categorie
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from sober.errors import RequestError
 from sober.estimators.predictors import points
 from sober.estimators.scaling import standardised
 from sober.metrics.matrices import best_match, matched
 from sober.metrics.metric import Meaning, Measured, Metric
-from sober.metrics.rows import TRAIN, halves
+from sober.metrics.rows import TRAIN, by_factor, halves
 from sober.shared import Shared
 from sober.types import Codes
 
@@ -37,18 +38,36 @@ Points = list[Float[np.ndarray, "N m"]]  # the values of each factor
 def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, held_out: str, model: str) -> Measured:
     if model not in ("linear", "kernel"):
         raise RequestError(f"r2: model must be 'linear' or 'kernel', not {model!r}")
-    learn, check = shared(halves, codes, samples, held_out, seed)
-    x, x_test = standardised(learn.mean, check.mean)
-    y, y_test = factor_points(learn, check)
-    predicted = (linear if model == "linear" else kernel)(x, y, x_test)
-    whole = np.array([explained(guess, truth) for guess, truth in zip(predicted, y_test, strict=True)])
-    latent = best_match(lines(x, y, x, y))
-    own = matched(lines(x, y, x_test, y_test), latent)
-    dead = np.ptp(learn.mean, axis=0) == 0
-    flags = ["dead_latent"] * bool(dead.any()) + ["collapsed"] * bool(dead.all())
-    flags += ["few_latents"] * (x.shape[1] < len(codes.about))
+
+    def of_rows(part: Codes) -> Explained:
+        return shared(explained_variance, *shared(halves, part, samples, held_out, seed), model)
+
+    whole, fitted, measured, dead, collapsed = by_factor(codes, shared, of_rows)
+    latent = best_match(fitted)
+    own = matched(measured, latent)
+    flags = ["dead_latent"] * dead + ["collapsed"] * collapsed + ["few_latents"] * (len(fitted) < len(codes.about))
     parts = {"r2_per_factor": whole, "r2_permuted_per_factor": own, "r2_permuted_latent": latent}
     return Measured({"r2": float(whole.mean()), "r2_permuted": float(own.mean())}, tuple(flags), parts)
+
+
+class Explained(NamedTuple):
+    """How much of each factor is explained."""
+
+    whole: Float[np.ndarray, " K"]  # by one model of the whole code
+    fitted: Float[np.ndarray, "D K"]  # by each latent alone, on the rows that were fitted
+    measured: Float[np.ndarray, "D K"]  # and on those to measure
+    dead: bool  # whether some latent does not vary in the rows that were fitted,
+    collapsed: bool  # and whether none does
+
+
+def explained_variance(learn: Codes, check: Codes, model: str) -> Explained:
+    """Of factors, by models fitted to some rows and measured on others."""
+    x, x_test = standardised(learn.mean, check.mean)
+    y, y_test = factor_points(learn, check)
+    predicted = linear(x, y, x_test) if model == "linear" else kernel(x, y, x_test, learn.groups)
+    whole = np.array([explained(guess, truth) for guess, truth in zip(predicted, y_test, strict=True)])
+    dead = np.ptp(learn.mean, axis=0) == 0
+    return Explained(whole, lines(x, y, x, y), lines(x, y, x_test, y_test), bool(dead.any()), bool(dead.all()))
 
 
 def factor_points(learn: Codes, check: Codes) -> tuple[Points, Points]:
@@ -69,16 +88,25 @@ def linear(x: Float[np.ndarray, "N D"], y: Points, x_test: Float[np.ndarray, "n 
     return _apart(x_test @ weight, y)
 
 
-def kernel(x: Float[np.ndarray, "N D"], y: Points, x_test: Float[np.ndarray, "n D"]) -> Points:
-    """Kernel ridge regression of all factors at once, its penalty and width chosen by cross-validation."""
+def kernel(
+    x: Float[np.ndarray, "N D"],
+    y: Points,
+    x_test: Float[np.ndarray, "n D"],
+    groups: Int[np.ndarray, " N"] | None = None,
+) -> Points:
+    """Kernel ridge regression of all factors at once, its penalty and width chosen by cross-validation.
+
+    Rows of one group are in one fold; without as many groups as folds nothing is chosen.
+    """
     from sklearn.kernel_ridge import KernelRidge  # noqa: PLC0415
-    from sklearn.model_selection import GridSearchCV  # noqa: PLC0415
+    from sklearn.model_selection import GridSearchCV, GroupKFold  # noqa: PLC0415
 
     target = np.concatenate(y, axis=1)
-    if len(x) < 2 * FOLDS:  # too few to choose by
+    if len(x) < 2 * FOLDS or (groups is not None and len(np.unique(groups)) < FOLDS):  # too few to choose by
         return _apart(KernelRidge(kernel="rbf").fit(x, target).predict(x_test), y)
-    search = GridSearchCV(KernelRidge(kernel="rbf"), {"alpha": PENALTIES, "gamma": WIDTHS}, cv=FOLDS)
-    return _apart(search.fit(x, target).predict(x_test), y)
+    folds = FOLDS if groups is None else GroupKFold(FOLDS)
+    search = GridSearchCV(KernelRidge(kernel="rbf"), {"alpha": PENALTIES, "gamma": WIDTHS}, cv=folds)
+    return _apart(search.fit(x, target, groups=groups).predict(x_test), y)
 
 
 def _apart(columns: Float[np.ndarray, "n M"], y: Points) -> Points:
@@ -126,4 +154,5 @@ r2 = Metric(
     },
     seconds=0.03,
     default=False,
+    takes=frozenset({"holes", "groups"}),
 )

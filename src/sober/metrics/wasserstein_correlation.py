@@ -71,4 +71,5 @@ wasserstein_correlation = Metric(
     seconds=0.002,
     exact=True,
     supervised=False,
+    takes=frozenset({"groups"}),
 )
