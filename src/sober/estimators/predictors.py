@@ -116,7 +116,7 @@ def _chosen(
     help.
     """
     x, x_test = standardised(rows.x, test)
-    valid, rest = _validation(rows, np.random.default_rng([seed, 3]))
+    valid, rest = validation_rows(rows, np.random.default_rng([seed, 3]))
     columns, predicted = [], []
     for k, factor in enumerate(rows.about):
         target = points(factor, rows.factors[:, k])
@@ -135,7 +135,7 @@ def _chosen(
     return Fitted(np.stack(columns, axis=1), predicted)
 
 
-def _validation(rows: Rows, rng: np.random.Generator) -> tuple[Int[np.ndarray, " v"], Int[np.ndarray, " r"]]:
+def validation_rows(rows: Rows, rng: np.random.Generator) -> tuple[Int[np.ndarray, " v"], Int[np.ndarray, " r"]]:
     """Rows to choose by and rows to fit; of single rows, or of groups where there are two or more."""
     if rows.groups is None or not np.ptp(rows.groups):
         order = rng.permutation(len(rows.x))

@@ -114,15 +114,33 @@ def r_squared(x: Float[np.ndarray, "N D"], y: Float[np.ndarray, "N K"]) -> Float
     return correlation(x, y) ** 2
 
 
-def correlation(x: Float[np.ndarray, "N D"], y: Float[np.ndarray, "N K"]) -> Float[np.ndarray, "D K"]:
+def correlation(
+    x: Float[np.ndarray, "N D"], y: Float[np.ndarray, "N K"], weights: Float[np.ndarray, " N"] | None = None
+) -> Float[np.ndarray, "D K"]:
     """The correlation of each column of x with each of y; 0 where either does not vary."""
-    x, y = standardised(x)[0], standardised(y)[0]
-    return x.T @ y / len(x)
+    x, y = (standardised(part, weights=weights)[0] for part in (x, y))
+    if weights is None:
+        return x.T @ y / len(x)
+    return x.T @ (y * weights[:, None]) / weights.sum()
 
 
-def rank_correlation(x: Float[np.ndarray, "N D"], y: Float[np.ndarray, "N K"]) -> Float[np.ndarray, "D K"]:
+def rank_correlation(
+    x: Float[np.ndarray, "N D"], y: Float[np.ndarray, "N K"], weights: Float[np.ndarray, " N"] | None = None
+) -> Float[np.ndarray, "D K"]:
     """The same of their ranks, ties sharing theirs (Spearman)."""
-    return correlation(scipy.stats.rankdata(x, axis=0), scipy.stats.rankdata(y, axis=0))
+    if weights is None:
+        return correlation(scipy.stats.rankdata(x, axis=0), scipy.stats.rankdata(y, axis=0))
+    return correlation(weighted_ranks(x, weights), weighted_ranks(y, weights), weights)
+
+
+def weighted_ranks(x: Float[np.ndarray, "N D"], weights: Float[np.ndarray, " N"]) -> Float[np.ndarray, "N D"]:
+    """The weight of rows with smaller values, and half of that of rows with the same: ranks, but for a constant."""
+    out = np.empty(x.shape)
+    for j in range(x.shape[1]):
+        place = np.unique(x[:, j], return_inverse=True)[1]
+        total = np.bincount(place, weights)
+        out[:, j] = (np.cumsum(total) - total / 2)[place]
+    return out
 
 
 def best_match(matrix: Float[np.ndarray, "D K"]) -> Int[np.ndarray, " K"]:

@@ -20,7 +20,7 @@ from sober.metrics.rows import TRAIN, by_factor, halves
 from sober.shared import Shared
 from sober.types import Codes
 
-Correlate = Callable[[np.ndarray, np.ndarray], np.ndarray]
+Correlate = Callable[[np.ndarray, np.ndarray, np.ndarray | None], np.ndarray]
 
 
 def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, held_out: str) -> Measured:
@@ -30,7 +30,8 @@ def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, held_out: 
 
         def of_rows(part: Codes, correlate: Correlate = correlate) -> tuple[np.ndarray, np.ndarray]:
             learn, check = shared(halves, part, samples, held_out, seed)
-            return np.abs(correlate(learn.mean, learn.factors)), np.abs(correlate(check.mean, check.factors))
+            found = [np.abs(correlate(rows.mean, rows.factors, rows.weights)) for rows in (learn, check)]
+            return found[0], found[1]
 
         fitted, matrix = by_factor(codes, shared, of_rows)
         latent = best_match(fitted)
@@ -65,5 +66,5 @@ mcc = Metric(
     presets={"paper": {"held_out": "none"}},
     seconds=0.05,
     default=False,
-    takes=frozenset({"holes", "groups"}),
+    takes=frozenset({"holes", "groups", "weights"}),
 )
