@@ -28,7 +28,6 @@ from sober.metrics import (
     home_of,
     score,
     score_many,
-    unified,
 )
 from sober.metrics.dci import Fit
 from sober.metrics.rows import split
@@ -216,7 +215,6 @@ def test_what_several_metrics_need_is_computed_once_in_a_call(monkeypatch: pytes
         return Fit(np.eye(3), np.ones(3), np.ones(3), rare=False)
 
     monkeypatch.setattr(sys.modules["sober.metrics.dci"], "importance", importance)
-    monkeypatch.setattr(unified, "importance", importance)
     codes = as_codes(standardised(GRID), GRID)
     before = dict(vars(codes))
     assert set(score(codes, metrics=["dci", "gbt"])) >= {"dci_nrmse", "gbt/mig"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 
 from sober.estimators.scaling import in_range
 
@@ -34,23 +34,33 @@ def classes(column: np.ndarray) -> Int[np.ndarray, " N"]:
     return np.unique(column, return_inverse=True)[1]
 
 
-def entropy(x: Int[np.ndarray, "N K"]) -> Float[np.ndarray, " K"]:
+def entropy(x: Int[np.ndarray, "N K"], weights: Float[np.ndarray, " N"] | None = None) -> Float[np.ndarray, " K"]:
     """The entropy of each column of classes."""
-    return np.array([_entropy(np.bincount(x[:, k])) for k in range(x.shape[1])])
+    return np.array([_entropy(np.bincount(x[:, k], weights)) for k in range(x.shape[1])])
 
 
-def information(x: Int[np.ndarray, "N D"], y: Int[np.ndarray, "N K"]) -> Float[np.ndarray, "D K"]:
+def information(
+    x: Int[np.ndarray, "N D"], y: Int[np.ndarray, "N K"], weights: Float[np.ndarray, " N"] | None = None
+) -> Float[np.ndarray, "D K"]:
     """The mutual information of each column of x with each of y: H(x) + H(y) - H(x, y)."""
+    return information_and_entropies(x, y, weights)[0]
+
+
+def information_and_entropies(
+    x: Int[np.ndarray, "N D"], y: Int[np.ndarray, "N K"], weights: Float[np.ndarray, " N"] | None = None
+) -> tuple[Float[np.ndarray, "D K"], Float[np.ndarray, " D"], Float[np.ndarray, " K"]]:
+    """The same, and the entropies of the columns of x and of y."""
     sizes = y.max(axis=0, initial=0) + 1
-    of_x, of_y, out = entropy(x), entropy(y), np.empty((x.shape[1], y.shape[1]))
+    of_x, of_y, out = entropy(x, weights), entropy(y, weights), np.empty((x.shape[1], y.shape[1]))
     for j in range(x.shape[1]):
         for k in range(y.shape[1]):
-            joint = np.bincount(x[:, j] * sizes[k] + y[:, k])
+            joint = np.bincount(x[:, j] * sizes[k] + y[:, k], weights)
             out[j, k] = of_x[j] + of_y[k] - _entropy(joint)
-    return np.where(out > 1e-12, out, 0.0)  # the sum of three entropies that cancel: what is left is rounding
+    # The sum of three entropies that cancel: what is left is rounding.
+    return np.where(out > 1e-12, out, 0.0), of_x, of_y
 
 
-def _entropy(count: Int[np.ndarray, " C"]) -> float:
+def _entropy(count: Num[np.ndarray, " C"]) -> float:
     count = count[count > 0]
     total = count.sum()
     if len(count) < 2:

@@ -23,6 +23,7 @@ class Rows(NamedTuple):
     x: Float[np.ndarray, "N D"]
     factors: Num[np.ndarray, "N K"]
     about: tuple[Factor, ...]
+    groups: Int[np.ndarray, " N"] | None = None  # rows of one group are not both learned from and chosen by
 
 
 class Fitted(NamedTuple):
@@ -115,9 +116,7 @@ def _chosen(
     help.
     """
     x, x_test = standardised(rows.x, test)
-    order = np.random.default_rng([seed, 3]).permutation(len(x))
-    held = max(1, int(len(x) * VALIDATION))
-    valid, rest = order[:held], order[held:] if len(x) > held else order
+    valid, rest = validation_rows(rows, np.random.default_rng([seed, 3]))
     columns, predicted = [], []
     for k, factor in enumerate(rows.about):
         target = points(factor, rows.factors[:, k])
@@ -134,6 +133,19 @@ def _chosen(
         columns.append(importances(fitted))
         predicted.append(_tall(fitted.predict(x_test)) * scale + middle)
     return Fitted(np.stack(columns, axis=1), predicted)
+
+
+def validation_rows(rows: Rows, rng: np.random.Generator) -> tuple[Int[np.ndarray, " v"], Int[np.ndarray, " r"]]:
+    """Rows to choose by and rows to fit; of single rows, or of groups where there are two or more."""
+    if rows.groups is None or not np.ptp(rows.groups):
+        order = rng.permutation(len(rows.x))
+        held = max(1, int(len(order) * VALIDATION))
+        return order[:held], order[held:] if len(order) > held else order
+    place = rng.permutation(int(rows.groups.max()) + 1)[rows.groups]
+    order = np.argsort(place, kind="stable")
+    ends = np.flatnonzero(np.diff(place[order])) + 1
+    held = int(ends[np.argmin(np.abs(ends - len(order) * VALIDATION))])
+    return order[:held], order[held:]
 
 
 def _flat(y: Float[np.ndarray, "N m"]) -> np.ndarray:

@@ -44,10 +44,22 @@ def ridge(x: Float[np.ndarray, "N D"], y: Float[np.ndarray, " N"], *, strengths:
     return Ridge(weights[:, 0], float(intercepts[0]), float(grid[best]), r2)
 
 
-def explained(guess: Float[np.ndarray, "n m"], truth: Float[np.ndarray, "n m"]) -> float:
+def explained(
+    guess: Float[np.ndarray, "n m"], truth: Float[np.ndarray, "n m"], weights: Float[np.ndarray, " n"] | None = None
+) -> float:
     """R², of all coordinates together; 0 where the truth does not vary."""
-    spread = float(np.sum((truth - truth.mean(axis=0)) ** 2))
-    return 1.0 - float(np.sum((guess - truth) ** 2)) / spread if spread > 0 else 0.0
+    spread = variation(truth, weights) if np.ptp(truth, axis=0).any() else 0.0
+    return 1.0 - float(np.sum(rooted(guess - truth, weights) ** 2)) / spread if spread > 0 else 0.0
+
+
+def variation(truth: Float[np.ndarray, "n m"], weights: Float[np.ndarray, " n"] | None) -> float:
+    """The sum of squares about the mean, of all coordinates together."""
+    return float(np.sum(rooted(truth - np.average(truth, axis=0, weights=weights), weights) ** 2))
+
+
+def rooted(x: Float[np.ndarray, "N m"], weights: Float[np.ndarray, " N"] | None) -> Float[np.ndarray, "N m"]:
+    """Rows times the roots of their weights, so that products of columns are weighted sums."""
+    return x if weights is None else x * np.sqrt(weights)[:, None]
 
 
 def _lines(

@@ -20,20 +20,30 @@ from sober.types import Codes
 def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, threshold: float) -> Measured:
     drawn = shared(sample, codes, samples, seed)
     if drawn.logvar is None:
-        name, says = "variance", np.asarray(drawn.mean, float).var(axis=0)
+        name, says = "variance", spread(drawn)
     else:
-        name, says = "kl", divergence(drawn.mean, drawn.logvar)
+        name, says = "kl", divergence(drawn.mean, drawn.logvar, drawn.weights)
     active = says > threshold
     flags = ["collapsed"] * (not active.any())
     parts = {name: says, "active": active}
     return Measured({"active_latents": float(active.sum())}, tuple(flags), parts)
 
 
-def divergence(mean: Float[np.ndarray, "N D"], logvar: Float[np.ndarray, "N D"]) -> Float[np.ndarray, " D"]:
+def spread(codes: Codes) -> Float[np.ndarray, " D"]:
+    """The variance of each latent."""
+    mean = np.asarray(codes.mean, float)
+    if codes.weights is None:
+        return mean.var(axis=0)
+    return np.average((mean - np.average(mean, axis=0, weights=codes.weights)) ** 2, axis=0, weights=codes.weights)
+
+
+def divergence(
+    mean: Float[np.ndarray, "N D"], logvar: Float[np.ndarray, "N D"], weights: Float[np.ndarray, " N"] | None = None
+) -> Float[np.ndarray, " D"]:
     """KL(q(z|x) || N(0, 1)) of each latent in nats, mean over the rows; clipped to what a float64 can square."""
     mean = np.clip(np.asarray(mean, float), -1e150, 1e150)
     logvar = np.clip(np.asarray(logvar, float), -1e300, 690.0)
-    return np.mean(0.5 * (mean**2 + np.exp(logvar) - 1 - logvar), axis=0)
+    return np.average(0.5 * (mean**2 + np.exp(logvar) - 1 - logvar), axis=0, weights=weights)
 
 
 active_latents = Metric(
@@ -61,4 +71,5 @@ active_latents = Metric(
     logvar=True,
     exact=True,
     supervised=False,
+    takes=frozenset({"groups", "weights"}),
 )

@@ -65,5 +65,6 @@ aggregate_total_correlation = Metric(
     seconds=2.0,
     logvar=True,
     supervised=False,
+    takes=frozenset({"groups"}),
     default=False,
 )

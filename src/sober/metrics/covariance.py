@@ -15,12 +15,15 @@ def covariances(codes: Codes, samples: int | None = None, seed: int = 0) -> dict
     """Of the `means`; and where there are log-variances of `samples`, whose noise adds its mean variance to the
     diagonal. Of so many rows, or of all.
 
-    That is the covariance that samples have on average, so none need be drawn.
+    That is the covariance that samples have on average, so none need be drawn. Rows with weights have that of the means
+    alone, but for a factor: how many rows they stand for is not known.
     """
     drawn = codes if samples is None else sample(codes, samples, seed)
     mean = np.asarray(drawn.mean, float)
-    mean = mean - mean.mean(axis=0)
+    mean = mean - np.average(mean, axis=0, weights=drawn.weights)
     mean[:, np.ptp(drawn.mean, axis=0) == 0] = 0.0
+    if drawn.weights is not None:
+        return {"means": mean.T @ (mean * drawn.weights[:, None]) / drawn.weights.sum()}
     of_means = mean.T @ mean / max(len(mean) - 1, 1)
     if drawn.logvar is None:
         return {"means": of_means}

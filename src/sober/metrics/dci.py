@@ -24,7 +24,7 @@ from sober.errors import RequestError, listed
 from sober.estimators.predictors import PREDICTORS, Fitted, Rows, nearest, points
 from sober.metrics.aggregate import completeness_columns, disentanglement_rows, shares
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
-from sober.metrics.rows import TEST, TRAIN, split
+from sober.metrics.rows import TEST, TRAIN, by_factor, split
 from sober.shared import Shared
 from sober.types import Codes
 
@@ -39,8 +39,7 @@ class Fit(NamedTuple):
 
 
 def measure(codes: Codes, shared: Shared, *, seed: int, train: int, test: int, trees: str, weighted: bool) -> Measured:
-    learn, check = shared(split, codes, train, test, seed)
-    fit = shared(importance, learn, check, trees, seed)
+    fit = fitted_importance(codes, shared, train, test, trees, seed)
     values, parts = scores_of(fit.importances, weighted)
     values |= {"informativeness": fit.right.mean(), "nrmse": fit.nrmse.mean()}
     parts |= {"informativeness_per_factor": fit.right, "nrmse_per_factor": fit.nrmse}
@@ -76,12 +75,26 @@ def flags_of(fit: Fit) -> tuple[str, ...]:
     return (*flags, *["one_factor"] * (factors == 1), *["rare_class"] * fit.rare)
 
 
+def fitted_importance(codes: Codes, shared: Shared, train: int, test: int, trees: str, seed: int) -> Fit:
+    """A model of each factor, learned from some of the rows that know it and tested on others."""
+
+    def of_rows(part: Codes) -> Fit:
+        return shared(importance, *shared(split, part, train, test, seed), trees, seed)
+
+    return by_factor(codes, shared, of_rows)
+
+
 def importance(learn: Codes, check: Codes, trees: str, seed: int) -> Fit:
     """A model of each factor, learned from some rows and tested on others."""
     if trees not in PREDICTORS:
         raise RequestError(f"dci: trees must be one of {listed(PREDICTORS)}, not {trees!r}")
-    fitted = PREDICTORS[trees](Rows(learn.mean, learn.factors, learn.about), check.mean, seed)
+    fitted = PREDICTORS[trees](rows_of(learn), check.mean, seed)
     return tested(fitted, learn, check)
+
+
+def rows_of(codes: Codes) -> Rows:
+    """Codes as those who fit models see them."""
+    return Rows(codes.mean, codes.factors, codes.about, codes.groups)
 
 
 def tested(fitted: Fitted, learn: Codes, check: Codes) -> Fit:
@@ -137,4 +150,5 @@ dci = Metric(
     settings={"train": TRAIN, "test": TEST, "trees": "boosted", "weighted": True},
     presets={"paper": {"trees": "forest", "weighted": False}, "lasso": {"trees": "lasso", "weighted": False}},
     seconds=3.0,
+    takes=frozenset({"holes", "groups"}),
 )

@@ -28,7 +28,7 @@ from sober.estimators.ridge import explained
 from sober.metrics.aggregate import completeness_columns, disentanglement_rows, shares
 from sober.metrics.matrices import shortcomings
 from sober.metrics.metric import Change, Meaning, Measured, Metric, Traits
-from sober.metrics.rows import split
+from sober.metrics.rows import by_factor, split
 from sober.shared import Shared
 from sober.types import Codes, Factor
 
@@ -48,8 +48,7 @@ def measure(codes: Codes, shared: Shared, *, seed: int, train: int, test: int, t
     depths = [depth for depth in DEPTHS if depth <= deepest]
     if len(depths) < 2:
         raise RequestError(f"dci_es: deepest must be at least 2, not {deepest}: one depth makes no curve")
-    learn, check = shared(split, codes, train, test, seed)
-    probes = [shared(probe, learn, check, depth, int(trees), seed) for depth in depths]
+    probes = [fitted_probe(codes, shared, train, test, depth, int(trees), seed) for depth in depths]
     scores = np.array([one.scores for one in probes])  # (C, K)
     base = np.array([1 - 1 / factor.size if factor.kind == "categorical" else 1.0 for factor in codes.about])
     capacity = np.array(depths, float)
@@ -65,7 +64,7 @@ def measure(codes: Codes, shared: Shared, *, seed: int, train: int, test: int, t
         "dci_es_disentanglement": shares(matrix.sum(axis=1)) @ rows,
         "dci_es_completeness": shares(matrix.sum(axis=0)) @ columns,
     }
-    flags = shortcomings(learn, check) + ["one_latent"] * (len(matrix) == 1)
+    flags = shortcomings(codes, shared, train, test, seed) + ["one_latent"] * (len(matrix) == 1)
     flags += ["one_factor"] * (matrix.shape[1] == 1) + ["few_latents"] * (0 < used < len(base))
     parts = {
         "importance": matrix,
@@ -76,6 +75,15 @@ def measure(codes: Codes, shared: Shared, *, seed: int, train: int, test: int, t
         "best_depth": np.asarray(depths[best]),
     }
     return Measured({name: float(value) for name, value in values.items()}, tuple(flags), parts)
+
+
+def fitted_probe(codes: Codes, shared: Shared, train: int, test: int, depth: int, trees: int, seed: int) -> Probe:
+    """Forests of one depth, each learned from some of the rows that know its factor and tested on others."""
+
+    def of_rows(part: Codes) -> Probe:
+        return shared(probe, *shared(split, part, train, test, seed), depth, trees, seed)
+
+    return by_factor(codes, shared, of_rows)
 
 
 def probe(learn: Codes, check: Codes, depth: int, trees: int, seed: int) -> Probe:
@@ -151,4 +159,5 @@ dci_es = Metric(
     quick={"train": 300, "test": 150, "trees": 5, "deepest": 3},
     seconds=25.0,
     default=False,
+    takes=frozenset({"holes", "groups"}),
 )

@@ -17,11 +17,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sober.estimators.predictors import Fitted, Rows
+from sober.estimators.predictors import Fitted
 from sober.estimators.regressors import Chosen, Parts, choose_forest, choose_lasso, fitted_by
-from sober.metrics.dci import flags_of, scores_of, tested
+from sober.metrics.dci import Fit, flags_of, rows_of, scores_of, tested
 from sober.metrics.metric import Alteration, Meaning, Measured, Metric, Traits
-from sober.metrics.rows import split_in_three
+from sober.metrics.rows import by_factor, split_in_three
 from sober.shared import Shared
 from sober.types import Codes, Setting
 
@@ -49,12 +49,17 @@ def _measured(
     names: tuple[str, ...],
 ) -> Measured:
     """The scores of each way to count importances; the first also has those of the predictions."""
-    learn, valid, check = shared(split_in_three, codes, *sizes, seed)
-    models = fitted_by(choose, _rows(learn), _rows(valid), check.mean)
-    fit = tested(Fitted(models.importances[0], models.predicted), learn, check)
+
+    def of_rows(part: Codes) -> tuple[np.ndarray, np.ndarray, Fit]:
+        learn, valid, check = shared(split_in_three, part, *sizes, seed)
+        models = fitted_by(choose, rows_of(learn), rows_of(valid), check.mean)
+        fit = tested(Fitted(models.importances[0], models.predicted), learn, check)
+        return models.importances, models.options, fit
+
+    importances, options, fit = by_factor(codes, shared, of_rows)
     values = {f"{names[0]}_informativeness": fit.right.mean(), f"{names[0]}_nrmse": fit.nrmse.mean()}
-    parts = {"informativeness_per_factor": fit.right, "nrmse_per_factor": fit.nrmse, "chosen": models.options}
-    for name, matrix in zip(names, models.importances, strict=True):
+    parts = {"informativeness_per_factor": fit.right, "nrmse_per_factor": fit.nrmse, "chosen": options}
+    for name, matrix in zip(names, importances, strict=True):
         means, of_matrix = scores_of(matrix, weighted=False)
         values |= {f"{name}_{score}": value for score, value in means.items()}
         suffix = name.removeprefix(names[0])
@@ -62,10 +67,6 @@ def _measured(
             what, per, variable = part.partition("_per_")
             parts[f"{what}{suffix}{per}{variable}"] = array
     return Measured({name: float(value) for name, value in values.items()}, flags_of(fit), parts)
-
-
-def _rows(codes: Codes) -> Rows:
-    return Rows(codes.mean, codes.factors, codes.about)
 
 
 MIXED: tuple[Alteration, ...] = ("merged factors",)  # trees can take it apart, a lasso cannot
@@ -122,6 +123,7 @@ dci_lasso = Metric(
     group="dci_paper",
     seconds=3.0,
     default=False,
+    takes=frozenset({"holes", "groups"}),
 )
 
 dci_forest = Metric(
@@ -139,4 +141,5 @@ dci_forest = Metric(
     group="dci_paper",
     seconds=20.0,
     default=False,
+    takes=frozenset({"holes", "groups"}),
 )

@@ -11,26 +11,23 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-from sober.estimators.discrete import BINS, entropy
+from sober.estimators.discrete import BINS
 from sober.metrics.aggregate import gap
-from sober.metrics.discrete import discretised, has_continuous
-from sober.metrics.matrices import information_flags, mutual_information
+from sober.metrics.matrices import counted_information, information_flags
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
-from sober.metrics.rows import TRAIN, sample
+from sober.metrics.rows import TRAIN
 from sober.shared import Shared
 from sober.types import Codes
 
 
 def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, bins: int) -> Measured:
-    drawn = shared(sample, shared(discretised, codes, bins), samples, seed)
-    matrix = shared(mutual_information, drawn, bins)
-    uncertainty = entropy(drawn.factors)
-    credited = credit(matrix)
+    found = counted_information(codes, shared, samples, bins, seed)
+    uncertainty = found.of_factors
+    credited = credit(found.matrix)
     best = credited.max(axis=0)
     total = uncertainty.sum()
     value = float(best.sum() / total) if total > 0 else 0.0
-    flags = information_flags(drawn, matrix) + ["binned_factor"] * has_continuous(codes)
-    flags += ["constant_factor"] * (not uncertainty.all())
+    flags = information_flags(codes, found) + ["constant_factor"] * (not uncertainty.all())
     shares = np.divide(best, uncertainty, out=np.zeros_like(best), where=uncertainty > 0)
     return Measured({"dcimig": value}, tuple(flags), {"credit": credited, "dcimig_per_factor": shares})
 
@@ -57,4 +54,5 @@ dcimig = Metric(
     seconds=0.01,
     exact=True,
     default=False,
+    takes=frozenset({"holes", "groups", "weights"}),
 )

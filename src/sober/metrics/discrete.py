@@ -11,13 +11,17 @@ from sober.types import Codes, Factor, Kind
 
 
 def discretised(codes: Codes, bins: int = BINS) -> Codes:
-    """Codes whose factors are classes 0 to C - 1, all present; a continuous factor is cut into bins of equal width."""
-    out, about = np.empty(codes.factors.shape, np.int64, order="F"), []
+    """Codes whose factors are classes 0 to C - 1, all present; a continuous factor is cut into bins of equal width.
+
+    Where a factor is not known its class is 0.
+    """
+    out, about = np.zeros(codes.factors.shape, np.int64, order="F"), []
     for k, factor in enumerate(codes.about):
-        column = codes.factors[:, k]
+        rows = slice(None) if codes.known is None else codes.known[:, k]
+        column = codes.factors[rows, k]
         if factor.kind == "continuous":
             column = binned(column[:, None], bins)[:, 0]
-        out[:, k] = classes(column)
+        out[rows, k] = classes(column)
         about.append(Factor(factor.name, int(out[:, k].max(initial=0)) + 1, _discrete(factor.kind)))
     return dataclasses.replace(codes, factors=out, about=tuple(about))
 

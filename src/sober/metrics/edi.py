@@ -17,12 +17,10 @@ import numpy as np
 from jaxtyping import Float
 
 from sober.errors import RequestError
-from sober.estimators.discrete import entropy
 from sober.estimators.neighbours import jittered, number_information
-from sober.metrics.discrete import discretised, has_continuous
-from sober.metrics.matrices import information_flags, mutual_information
-from sober.metrics.metric import Meaning, Measured, Metric, Traits
-from sober.metrics.rows import TRAIN, sample
+from sober.metrics.matrices import Information, counted_information, information_flags
+from sober.metrics.metric import Meaning, Measured, Metric, NotMeasuredError, Traits
+from sober.metrics.rows import TRAIN, by_factor, sample
 from sober.shared import Shared
 from sober.types import Codes
 
@@ -35,18 +33,22 @@ def measure(
     if whole not in ("sum", "max"):
         raise RequestError(f"edi: whole must be 'sum' or 'max', not {whole!r}")
     if estimator == "bins":
-        drawn = shared(sample, shared(discretised, codes, bins), samples, seed)
-        matrix, uncertainty = shared(mutual_information, drawn, bins), entropy(drawn.factors)
+        found = counted_information(codes, shared, samples, bins, seed)
     else:
-        drawn = shared(sample, codes, samples, seed)
-        matrix, uncertainty = shared(neighbour_information, drawn, neighbours, seed)
+        if codes.weights is not None:
+            raise NotMeasuredError("distances of neighbours have no form in which rows have weights")
+
+        def of_rows(part: Codes) -> Information:
+            return shared(neighbour_information, shared(sample, part, samples, seed), neighbours, seed)
+
+        found = by_factor(codes, shared, of_rows)
+    matrix, uncertainty, _ = found
     captured = matrix.sum(axis=0) if whole == "sum" else matrix.max(axis=0)
     share = np.divide(matrix, captured, out=np.zeros_like(matrix), where=captured > 0)
     disentangled, complete = credited(share), exclusivity(share.T)
     informed = np.divide(captured, uncertainty, out=np.zeros_like(captured), where=uncertainty > 0).clip(0.0, 1.0)
-    flags = information_flags(drawn, matrix)
-    flags += ["binned_factor"] * (estimator == "bins" and has_continuous(codes))
-    flags += ["collapsed"] * (not np.ptp(drawn.mean, axis=0).any())  # neighbours find something in the jitter
+    flags = [flag for flag in information_flags(codes, found) if flag != "binned_factor" or estimator == "bins"]
+    flags += ["collapsed"] * (not found.of_latents.any())  # neighbours find something in the jitter
     values = {
         "edi_disentanglement": float(disentangled.mean()),
         "edi_completeness": float(complete.mean()),
@@ -62,14 +64,17 @@ def measure(
     return Measured(values, tuple(dict.fromkeys(flags)), parts)
 
 
-def neighbour_information(
-    codes: Codes, neighbours: int, seed: int
-) -> tuple[Float[np.ndarray, "D K"], Float[np.ndarray, " K"]]:
-    """I(z_j; v_k), and what the same estimator says of a factor and itself, in place of its entropy."""
+def neighbour_information(codes: Codes, neighbours: int, seed: int) -> Information:
+    """I(z_j; v_k), and what the same estimator says of a factor and itself, in place of its entropy.
+
+    Of latents it says only whether they vary.
+    """
     rng = np.random.default_rng([seed, 5])
     x, y, again = (jittered(np.asarray(part, float), rng) for part in (codes.mean, codes.factors, codes.factors))
     matrix = np.array([[number_information(z, v, neighbours) for v in y.T] for z in x.T])
-    return matrix, np.array([number_information(v, w, neighbours) for v, w in zip(y.T, again.T, strict=True)])
+    of_factors = np.array([number_information(v, w, neighbours) for v, w in zip(y.T, again.T, strict=True)])
+    varies = np.ptp(codes.mean, axis=0) > 0
+    return Information(matrix, of_factors, np.broadcast_to(varies[:, None].astype(float), matrix.shape))
 
 
 def exclusivity(rows: Float[np.ndarray, "n m"]) -> Float[np.ndarray, " n"]:
@@ -116,4 +121,5 @@ edi = Metric(
     seconds=0.02,
     exact=True,
     default=False,
+    takes=frozenset({"holes", "groups", "weights"}),
 )

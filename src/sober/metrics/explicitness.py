@@ -9,6 +9,8 @@ factor in one softmax.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -17,7 +19,7 @@ from sober.estimators.linear import auc, multinomial, one_vs_rest, softmax
 from sober.estimators.scaling import standardised
 from sober.metrics.discrete import discretised, has_continuous
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
-from sober.metrics.rows import TEST, TRAIN, split
+from sober.metrics.rows import TEST, TRAIN, by_factor, split
 from sober.shared import Shared
 from sober.types import Codes
 
@@ -27,7 +29,28 @@ def measure(
 ) -> Measured:
     if classifier not in ("one_vs_rest", "multinomial"):
         raise RequestError(f"explicitness: classifier must be 'one_vs_rest' or 'multinomial', not {classifier!r}")
-    learn, check = shared(split, shared(discretised, codes), train, test, seed)
+
+    def of_rows(part: Codes) -> Areas:
+        return shared(mean_areas, *shared(split, part, train, test, seed), classifier)
+
+    per_factor, rare, dead = by_factor(shared(discretised, codes), shared, of_rows)
+    if rescaled:
+        per_factor = 2 * per_factor - 1
+    value = max(0.0, float(per_factor.mean()))  # an area below 0.5, rescaled, would be negative
+    flags = ["rare_class"] * rare + ["binned_factor"] * has_continuous(codes) + ["collapsed"] * dead
+    return Measured({"explicitness": value}, tuple(flags), {"explicitness_per_factor": per_factor})
+
+
+class Areas(NamedTuple):
+    """How well each factor is read."""
+
+    per_factor: Float[np.ndarray, " K"]  # the mean over its values
+    rare: bool  # whether some value is in one part of the rows only
+    dead: bool  # whether no latent varies in the rows that are learned from
+
+
+def mean_areas(learn: Codes, check: Codes, classifier: str) -> Areas:
+    """The mean area of each factor, learned from some rows and tested on others; factors are classes."""
     x, x_test = standardised(learn.mean, check.mean)
     areas = [
         class_areas(x, learn.factors[:, k], x_test, check.factors[:, k], factor.size, classifier)
@@ -35,13 +58,8 @@ def measure(
     ]
     known = [area[np.isfinite(area)] for area in areas]
     per_factor = np.array([area.mean() if len(area) else 0.5 for area in known])  # unknown counts as chance
-    if rescaled:
-        per_factor = 2 * per_factor - 1
-    value = max(0.0, float(per_factor.mean()))  # an area below 0.5, rescaled, would be negative
-    flags = ["rare_class"] * any(len(few) < len(all_) for few, all_ in zip(known, areas, strict=True))
-    flags += ["binned_factor"] * has_continuous(codes)
-    flags += ["collapsed"] * (not np.ptp(learn.mean, axis=0).any())
-    return Measured({"explicitness": value}, tuple(flags), {"explicitness_per_factor": per_factor})
+    rare = any(len(few) < len(all_) for few, all_ in zip(known, areas, strict=True))
+    return Areas(per_factor, rare, not np.ptp(learn.mean, axis=0).any())
 
 
 def class_areas(
@@ -78,4 +96,5 @@ explicitness = Metric(
     settings={"train": TRAIN, "test": TEST, "classifier": "one_vs_rest", "rescaled": False},
     presets={"paper": {"rescaled": True}},
     seconds=0.3,
+    takes=frozenset({"holes", "groups"}),
 )

@@ -15,7 +15,7 @@ from sober.errors import RequestError
 from sober.metrics.discrete import discretised, has_continuous
 from sober.metrics.interventions import Drawn, draw_fixed, fewer_than, sharing, variances
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
-from sober.metrics.rows import TEST, TRAIN, sample
+from sober.metrics.rows import TEST, TRAIN, sample, sides
 from sober.shared import Shared
 from sober.types import Codes
 
@@ -35,17 +35,28 @@ def measure(
     if prune not in ("variance", "std"):
         raise RequestError(f"factor_vae: prune must be 'variance' or 'std', not {prune!r}")
     classes = shared(discretised, codes)
-    groups = shared(sharing, classes)
-    flags = ["few_rows"] * fewer_than(batch, groups) + ["binned_factor"] * has_continuous(codes)
+    parts_of_rows = [classes] if codes.groups is None else list(shared(sides, classes, train, test, seed))
+    few = any(fewer_than(batch, shared(sharing, rows)) for rows in parts_of_rows)
+    flags = ["few_rows"] * few + ["binned_factor"] * has_continuous(codes)
     whole = overall_variances(shared(sample, classes, samples, seed).mean)
     active = (whole if prune == "variance" else np.sqrt(whole)) >= threshold
     if not active.any():
         parts = {"votes": np.zeros((len(active), len(codes.about)), int), "active": active}
         return Measured({"factor_vae": 0.0}, ("collapsed", *flags), parts)
-    drawn = draw_fixed(classes, groups, train + test, batch, np.random.default_rng([seed, 2]))
-    first, rest = (Drawn(drawn.factor[at], drawn.rows[at]) for at in (slice(train), slice(train, None)))
-    learned = votes(codes.mean, first, whole, active, len(codes.about))
-    checked = votes(codes.mean, rest, whole, active, len(codes.about))
+    rng = np.random.default_rng([seed, 2])
+    if codes.groups is None:  # training and test votes are drawn from all rows, as published
+        drawn = draw_fixed(classes, shared(sharing, classes), train + test, batch, rng)
+        cast = [Drawn(drawn.factor[at], drawn.rows[at]) for at in (slice(train), slice(train, None))]
+        parts_of_rows *= 2
+    else:
+        cast = [
+            draw_fixed(rows, shared(sharing, rows), points, batch, rng)
+            for rows, points in zip(parts_of_rows, (train, test), strict=True)
+        ]
+    learned, checked = (
+        votes(rows.mean, drawn, whole, active, len(codes.about))
+        for rows, drawn in zip(parts_of_rows, cast, strict=True)
+    )
     flags += ["one_factor"] * (len(codes.about) == 1)
     parts = {"votes": learned, "test_votes": checked, "active": active}
     return Measured({"factor_vae": majority(learned, checked)}, tuple(flags), parts)
@@ -95,4 +106,5 @@ factor_vae = Metric(
     settings={"train": TRAIN, "test": TEST, "batch": 64, "samples": 10_000, "threshold": 0.05, "prune": "variance"},
     quick={"train": 200, "test": 100, "batch": 16},
     seconds=0.03,
+    takes=frozenset({"holes", "groups"}),
 )

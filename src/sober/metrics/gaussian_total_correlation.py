@@ -12,13 +12,17 @@ import math
 import numpy as np
 
 from sober.metrics.covariance import covariances, spectrum
-from sober.metrics.metric import Meaning, Measured, Metric, Traits
+from sober.metrics.metric import Meaning, Measured, Metric, NotMeasuredError, Traits
 from sober.metrics.rows import TRAIN, sample
 from sober.shared import Shared
 from sober.types import Codes
 
 
 def measure(codes: Codes, shared: Shared, *, seed: int, samples: int) -> Measured:
+    if codes.weights is not None and codes.logvar is not None:
+        raise NotMeasuredError(
+            "of samples it depends on the number of rows, which weights do not say: leave out logvar"
+        )
     values, flags = {}, set()
     names = {"means": "gaussian_total_correlation", "samples": "gaussian_total_correlation_sampled"}
     found = shared(covariances, shared(sample, codes, samples, seed))
@@ -59,4 +63,5 @@ gaussian_total_correlation = Metric(
     logvar=True,
     exact=True,
     supervised=False,
+    takes=frozenset({"groups", "weights"}),
 )

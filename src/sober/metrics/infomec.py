@@ -27,7 +27,7 @@ from sober.estimators.neighbours import class_information, jittered
 from sober.estimators.scaling import in_range, standardised
 from sober.metrics.discrete import discretised, has_continuous
 from sober.metrics.metric import Change, Meaning, Measured, Metric, Traits
-from sober.metrics.rows import TRAIN, halves, sample
+from sober.metrics.rows import TRAIN, by_factor, halves, sample
 from sober.shared import Shared
 from sober.types import Codes
 
@@ -50,11 +50,18 @@ def measure(
     classed = shared(discretised, codes)
     drawn = shared(sample, classed, samples, seed)
     discrete = latents == "discrete"
-    nmi = shared(normalised_information, drawn, 0 if discrete else int(neighbours), seed)
+    explicit, rare = by_factor(
+        classed, shared, lambda part: explained_entropy(*shared(halves, part, samples, held_out, seed), discrete)
+    )
+    nmi = by_factor(
+        classed,
+        shared,
+        lambda part: shared(
+            normalised_information, shared(sample, part, samples, seed), 0 if discrete else int(neighbours), seed
+        ),
+    )
     active = active_latents(np.asarray(drawn.mean, float), prune, discrete)
     modular, compact = concentration(nmi[active]), concentration(nmi[active].T)
-    learn, check = shared(halves, classed, samples, held_out, seed)
-    explicit, rare = explained_entropy(learn, check, discrete)
     flags = ["binned_factor"] * has_continuous(codes) + ["rare_class"] * rare
     flags += ["one_factor"] * (nmi.shape[1] == 1) + ["one_latent"] * bool(active.sum() == 1)
     if not active.any():
@@ -184,4 +191,5 @@ infomec = Metric(
     quick={"samples": 300},
     seconds=5.0,
     default=False,
+    takes=frozenset({"holes", "groups"}),
 )

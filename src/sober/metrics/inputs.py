@@ -14,6 +14,7 @@ from sober.metrics.arrays import as_array, as_columns
 from sober.metrics.rows import take
 from sober.types import Codes, Factor, Kind
 
+FEW_GROUPS = 10  # below which a score depends on which of them were held out
 LARGEST = 1e50  # larger codes are scaled down, so that squares of squares fit into a float64
 
 
@@ -36,7 +37,7 @@ def as_codes(
             raise RequestError("codes is a Codes, which has its own factors and logvar: pass nothing beside it")
         mean, spread = _numbers("codes", codes.mean), _log_variances(codes.logvar)
         codes = codes if mean is codes.mean else dataclasses.replace(codes, mean=mean, logvar=spread)
-        return _capped(_counted(_labelled(_grouped(codes))))
+        return _capped(_grouped(_labelled(_counted(codes))))
     codes, logvar = as_array("codes", codes), None if logvar is None else as_array("logvar", logvar)
     factors, names, kinds = as_columns(factors, names, kinds)
     mean = _numbers("codes", codes)
@@ -46,7 +47,7 @@ def as_codes(
     columns, about, known = _factors(factors, mean.shape[0], names, kinds)
     plain = Codes(mean, spread, columns, about, known=known, groups=_one_each("groups", groups, mean.shape[0]),
                   weights=_one_each("weights", weights, mean.shape[0]))  # fmt: skip
-    return _capped(_counted(_labelled(_grouped(plain))))
+    return _capped(_grouped(_labelled(_counted(plain))))
 
 
 def _one_each(name: str, array: Any, rows: int) -> np.ndarray | None:
@@ -88,7 +89,10 @@ def _grouped(codes: Codes) -> Codes:
     count = int(label.max(initial=0)) + 1
     if count < 2:
         raise RequestError("groups has one group only: a split into rows to learn from and rows to test on needs two")
-    return dataclasses.replace(codes, groups=None if count == len(label) else label)
+    if count == len(label):
+        return dataclasses.replace(codes, groups=None)
+    flags = {*codes.flags, "few_groups"} if count < FEW_GROUPS else codes.flags
+    return dataclasses.replace(codes, groups=label, flags=tuple(sorted(flags)))
 
 
 def _counted(codes: Codes) -> Codes:

@@ -26,8 +26,27 @@ class Drawn(NamedTuple):
 
 
 def sharing(codes: Codes) -> tuple[Groups, ...]:
-    """Rows that share a value, for each factor; factors are classes."""
-    return tuple(Groups.of(column) for column in codes.factors.T)
+    """Rows that share a value, for each factor, among those that know it; factors are classes."""
+    if codes.known is None:
+        return tuple(Groups.of(column) for column in codes.factors.T)
+    out = []
+    for column, known in zip(codes.factors.T, codes.known.T, strict=True):
+        rows = np.flatnonzero(known)
+        group = Groups.of(column[rows])
+        out.append(group._replace(order=rows[group.order]))
+    return tuple(out)
+
+
+def draw_rows(
+    codes: Codes, factor: Int[np.ndarray, " P"], batch: int, rng: np.random.Generator
+) -> Int[np.ndarray, "P B"]:
+    """Rows for each point, each as likely among those that know the point's factor."""
+    rows = rng.integers(codes.mean.shape[0], size=(len(factor), batch))
+    if codes.known is not None:
+        for k, known in enumerate(codes.known.T):
+            there, at = np.flatnonzero(known), factor == k
+            rows[at] = there[rng.integers(len(there), size=(int(at.sum()), batch))]
+    return rows
 
 
 def draw_factors(codes: Codes, points: int, rng: np.random.Generator) -> Int[np.ndarray, " P"]:
@@ -38,7 +57,7 @@ def draw_factors(codes: Codes, points: int, rng: np.random.Generator) -> Int[np.
 def draw_fixed(codes: Codes, groups: tuple[Groups, ...], points: int, batch: int, rng: np.random.Generator) -> Drawn:
     """Batches of rows that share the value of one factor, a value being as likely as it is among the rows."""
     factor = draw_factors(codes, points, rng)
-    start = rng.integers(len(codes.mean), size=points)
+    start = draw_rows(codes, factor, 1, rng)[:, 0]
     rows = np.empty((points, batch), np.int64)
     for k, group in enumerate(groups):
         at = np.flatnonzero(factor == k)
@@ -52,7 +71,7 @@ def draw_pairs(
 ) -> tuple[Drawn, Int[np.ndarray, "P B"]]:
     """Batches of rows, and for each row another that shares the value of the point's factor."""
     factor = draw_factors(codes, points, rng)
-    first = rng.integers(len(codes.mean), size=(points, batch))
+    first = draw_rows(codes, factor, batch, rng)
     second = np.empty_like(first)
     for k, group in enumerate(groups):
         at = np.flatnonzero(factor == k)
@@ -89,7 +108,7 @@ def _chunks(rows: Int[np.ndarray, "P B"]) -> list[slice]:
 
 def fewer_than(rows: int, groups: tuple[Groups, ...]) -> bool:
     """Whether some value of a factor is shared by fewer rows."""
-    return any(bool((group.size < rows).any()) for group in groups)
+    return any(bool(((group.size > 0) & (group.size < rows)).any()) for group in groups)
 
 
 def agreeing_but(codes: Codes, factor: int) -> Int[np.ndarray, " N"]:

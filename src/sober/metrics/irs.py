@@ -15,29 +15,47 @@ from jaxtyping import Float, Int
 from sober.estimators.discrete import binned, classes
 from sober.metrics.discrete import discretised, has_continuous
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
-from sober.metrics.rows import TRAIN, Groups, sample
+from sober.metrics.rows import TRAIN, Groups, by_factor, sample
 from sober.shared import Shared
 from sober.types import Codes
 
 
 def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, quantile: float, factor_bins: int) -> Measured:
-    drawn = shared(sample, shared(discretised, codes), samples, seed)
-    mean, factors = np.asarray(drawn.mean, float), drawn.factors
+    classed = shared(discretised, codes)
+
+    def of_rows(part: Codes) -> tuple[Float[np.ndarray, "D k"], bool]:
+        return robustness(shared(sample, part, samples, seed), quantile, factor_bins)
+
+    matrix, alone = by_factor(classed, shared, of_rows)
+    farthest = reach(np.asarray(shared(sample, classed, samples, seed).mean, float))
+    moves = farthest > 0
+    best = np.maximum(matrix.max(axis=1), 0.0)  # negative where latents stray farther from a group's mean
+    value = float(np.average(best, weights=farthest)) if moves.any() else 0.0
+    flags = ["collapsed"] * (not moves.any()) + ["binned_factor"] * has_continuous(codes)
+    flags += ["singletons"] * alone
+    parts = {"robustness": matrix, "irs_per_latent": best, "weights": farthest}
+    return Measured({"irs": value}, tuple(flags), parts)
+
+
+def robustness(codes: Codes, quantile: float, factor_bins: int) -> tuple[Float[np.ndarray, "D K"], bool]:
+    """1 - how far each latent strays while each factor is held fixed; and whether some value is that of one row."""
+    mean, factors = np.asarray(codes.mean, float), codes.factors
     if factor_bins:
         factors = binned(factors.astype(float), factor_bins)
-    farthest = np.abs(mean - mean.mean(axis=0)).max(axis=0)
-    farthest[np.ptp(mean, axis=0) == 0] = 0.0  # rounding errors: the latent is constant
+    farthest = reach(mean)
     moves = farthest > 0
     matrix = np.zeros((mean.shape[1], factors.shape[1]))
     if moves.any():
         strays = np.stack([deviations(mean[:, moves], classes(column), quantile) for column in factors.T], axis=1)
         matrix[moves] = 1.0 - strays / farthest[moves, None]
-    best = np.maximum(matrix.max(axis=1), 0.0)  # negative where latents stray farther from a group's mean
-    value = float(np.average(best, weights=farthest)) if moves.any() else 0.0
-    flags = ["collapsed"] * (not moves.any()) + ["binned_factor"] * has_continuous(codes)
-    flags += ["singletons"] * any((np.bincount(column) == 1).any() for column in factors.T)
-    parts = {"robustness": matrix, "irs_per_latent": best, "weights": farthest}
-    return Measured({"irs": value}, tuple(flags), parts)
+    return matrix, any((np.bincount(column) == 1).any() for column in factors.T)
+
+
+def reach(mean: Float[np.ndarray, "N D"]) -> Float[np.ndarray, " D"]:
+    """The farthest that each latent strays from its mean."""
+    farthest = np.abs(mean - mean.mean(axis=0)).max(axis=0)
+    farthest[np.ptp(mean, axis=0) == 0] = 0.0  # rounding errors: the latent is constant
+    return farthest
 
 
 def deviations(
@@ -72,4 +90,5 @@ irs = Metric(
     presets={"paper": {"quantile": 1.0}},
     seconds=0.02,
     exact=True,
+    takes=frozenset({"holes", "groups"}),
 )

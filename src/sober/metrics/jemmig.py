@@ -16,36 +16,30 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-from sober.estimators.discrete import BINS, entropy
-from sober.metrics.discrete import discretised, has_continuous
-from sober.metrics.matrices import information_flags, latent_entropy, mutual_information
+from sober.estimators.discrete import BINS
+from sober.metrics.matrices import Information, counted_information, information_flags
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
-from sober.metrics.rows import TRAIN, sample
+from sober.metrics.rows import TRAIN
 from sober.shared import Shared
 from sober.types import Codes
 
 
 def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, bins: int, ratio_only: bool) -> Measured:
-    drawn = shared(sample, shared(discretised, codes, bins), samples, seed)
-    matrix = shared(mutual_information, drawn, bins)
-    ratios = entropy_ratios(matrix, shared(latent_entropy, drawn, bins), entropy(drawn.factors), bins)
+    found = counted_information(codes, shared, samples, bins, seed)
+    ratios = entropy_ratios(found, bins)
     ratio = float(ratios.mean())
     values = {"jemmig_ratio": ratio} if ratio_only else {"jemmig": 1.0 - ratio, "jemmig_ratio": ratio}
-    flags = information_flags(drawn, matrix) + ["binned_factor"] * has_continuous(codes)
-    return Measured(values, tuple(flags), {"mutual_information": matrix, "jemmig_per_factor": 1.0 - ratios})
+    parts = {"mutual_information": found.matrix, "jemmig_per_factor": 1.0 - ratios}
+    return Measured(values, tuple(information_flags(codes, found)), parts)
 
 
-def entropy_ratios(
-    matrix: Float[np.ndarray, "D K"],
-    of_latents: Float[np.ndarray, " D"],
-    of_factors: Float[np.ndarray, " K"],
-    bins: int,
-) -> Float[np.ndarray, " K"]:
+def entropy_ratios(found: Information, bins: int) -> Float[np.ndarray, " K"]:
     """What the best latent holds beside a factor, and the next best of it, as a share of the most there could be."""
+    matrix, of_factors, of_latents = found
     best = matrix.argmax(axis=0)
     most = matrix.max(axis=0)
     second = np.sort(matrix, axis=0)[-2] if len(matrix) > 1 else np.zeros_like(most)
-    joint = of_factors + of_latents[best] - most
+    joint = of_factors + of_latents[best, np.arange(len(best))] - most
     most_there_could_be = of_factors + np.log(bins)
     ratios = np.divide(
         joint - most + second, most_there_could_be, out=np.zeros_like(most), where=most_there_could_be > 0
@@ -76,4 +70,5 @@ jemmig = Metric(
     seconds=0.01,
     exact=True,
     default=False,
+    takes=frozenset({"holes", "groups", "weights"}),
 )

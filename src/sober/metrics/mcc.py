@@ -10,22 +10,31 @@ on the same rows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from sober.metrics.matrices import best_match, correlation, matched, rank_correlation
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
-from sober.metrics.rows import TRAIN, halves
+from sober.metrics.rows import TRAIN, by_factor, halves
 from sober.shared import Shared
 from sober.types import Codes
 
+Correlate = Callable[[np.ndarray, np.ndarray, np.ndarray | None], np.ndarray]
+
 
 def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, held_out: str) -> Measured:
-    learn, check = shared(halves, codes, samples, held_out, seed)
     values: dict[str, float] = {}
     parts: dict[str, np.ndarray] = {}
     for name, correlate in (("mcc", correlation), ("mcc_spearman", rank_correlation)):
-        latent = best_match(np.abs(correlate(learn.mean, learn.factors)))
-        matrix = np.abs(correlate(check.mean, check.factors))
+
+        def of_rows(part: Codes, correlate: Correlate = correlate) -> tuple[np.ndarray, np.ndarray]:
+            learn, check = shared(halves, part, samples, held_out, seed)
+            found = [np.abs(correlate(rows.mean, rows.factors, rows.weights)) for rows in (learn, check)]
+            return found[0], found[1]
+
+        fitted, matrix = by_factor(codes, shared, of_rows)
+        latent = best_match(fitted)
         per_factor = np.minimum(matched(matrix, latent), 1.0)  # which rounding may exceed
         values[name] = float(per_factor.mean())
         parts |= {f"{name}_matrix": matrix, f"{name}_latent": latent, f"{name}_per_factor": per_factor}
@@ -57,4 +66,5 @@ mcc = Metric(
     presets={"paper": {"held_out": "none"}},
     seconds=0.05,
     default=False,
+    takes=frozenset({"holes", "groups", "weights"}),
 )

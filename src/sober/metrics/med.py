@@ -16,10 +16,9 @@ from jaxtyping import Float, Int
 from sober.errors import RequestError
 from sober.estimators.discrete import BINS
 from sober.metrics.aggregate import completeness_columns, disentanglement_rows, shares
-from sober.metrics.discrete import discretised, has_continuous
-from sober.metrics.matrices import information_flags, mutual_information
+from sober.metrics.matrices import counted_information, information_flags
 from sober.metrics.metric import Change, Meaning, Measured, Metric, Traits
-from sober.metrics.rows import TRAIN, sample
+from sober.metrics.rows import TRAIN
 from sober.shared import Shared
 from sober.types import Codes
 
@@ -27,14 +26,14 @@ from sober.types import Codes
 def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, bins: int, top: int) -> Measured:
     if top < 1:
         raise RequestError(f"med: top must be at least 1, not {top}: how many latents each factor keeps")
-    drawn = shared(sample, shared(discretised, codes, bins), samples, seed)
-    information = shared(mutual_information, drawn, bins)
+    found = counted_information(codes, shared, samples, bins, seed)
+    information = found.matrix
     total = information.sum(axis=0)
     matrix = np.divide(information, total, out=np.zeros_like(information), where=total > 0)
     kept = most_disentangled(matrix, int(top))
     values = {f"med_{name}": value for name, value in weighted(matrix).items()}
     values |= {f"med_top_{name}": value for name, value in weighted(matrix[kept]).items()}
-    flags = information_flags(drawn, information) + ["binned_factor"] * has_continuous(codes)
+    flags = information_flags(codes, found)
     parts = {
         "importance": matrix,
         "disentanglement_per_latent": disentanglement_rows(matrix),
@@ -89,4 +88,5 @@ med = Metric(
     seconds=0.01,
     exact=True,
     default=False,
+    takes=frozenset({"holes", "groups", "weights"}),
 )

@@ -24,6 +24,7 @@ FLAGS: dict[str, str] = {
     "dead_latent": "some latents are constant: they know nothing, and count as that",
     "dependent_factors": "the factors were sampled dependently: a perfect model's latents are dependent too",
     "diverged": "the model's training had stopped: its numbers were no longer finite",
+    "few_groups": "there are fewer than ten groups: which of them were held out decides much of the score",
     "few_latents": "there are fewer latents than factors: a factor left without one counts 0",
     "few_pairs": "fewer than 100 pairs of rows differ in some factor alone: its number is hardly known",
     "few_pictures": "there are no more pictures than features: the distance depends on how many there are",

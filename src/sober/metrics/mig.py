@@ -18,9 +18,9 @@ from sober.estimators.discrete import BINS, entropy
 from sober.estimators.mixture import gaussian_information
 from sober.metrics.aggregate import gap
 from sober.metrics.discrete import discretised, has_continuous
-from sober.metrics.matrices import mutual_information
-from sober.metrics.metric import Meaning, Measured, Metric, Traits
-from sober.metrics.rows import TRAIN, sample
+from sober.metrics.matrices import counted_information
+from sober.metrics.metric import Meaning, Measured, Metric, NotMeasuredError, Traits
+from sober.metrics.rows import TRAIN, by_factor
 from sober.shared import Shared
 from sober.types import Codes
 
@@ -28,14 +28,18 @@ from sober.types import Codes
 def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, bins: int, latents: str) -> Measured:
     if latents not in ("means", "distributions"):
         raise RequestError(f"mig: latents must be 'means' or 'distributions', not {latents!r}")
-    seen = shared(discretised, codes, bins)
     if latents == "distributions" and codes.logvar is not None:
-        matrix = shared(distribution_information, seen)
+        if codes.weights is not None:
+            raise NotMeasuredError("distributions of latents have no form in which rows have weights")
+
+        def of_rows(part: Codes) -> tuple[Float[np.ndarray, "D k"], Float[np.ndarray, " k"]]:
+            return shared(distribution_information, part)
+
+        matrix, uncertainty = by_factor(shared(discretised, codes, bins), shared, of_rows)
     else:
         # Over the whole data set, as distributions are: binned means of few rows seem to know what they do not.
-        seen = seen if latents == "distributions" else shared(sample, seen, samples, seed)
-        matrix = shared(mutual_information, seen, bins)
-    uncertainty = entropy(seen.factors)
+        rows = codes.mean.shape[0] if latents == "distributions" else samples
+        matrix, uncertainty, _ = counted_information(codes, shared, rows, bins, seed)
     varies = uncertainty > 0
     gaps = np.where(varies, gap(matrix) / np.where(varies, uncertainty, 1.0), 0.0)
     flags = ["constant_factor"] * (not varies.all()) + ["one_latent"] * (len(matrix) == 1)
@@ -47,10 +51,10 @@ def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, bins: int,
     return Measured({"mig": value}, tuple(flags), parts)
 
 
-def distribution_information(codes: Codes) -> Float[np.ndarray, "D K"]:
-    """I(z; v) where z is drawn from q(z|x), over all rows; factors are classes."""
+def distribution_information(codes: Codes) -> tuple[Float[np.ndarray, "D K"], Float[np.ndarray, " K"]]:
+    """I(z; v) where z is drawn from q(z|x), over all rows, and H(v); factors are classes."""
     assert codes.logvar is not None
-    return gaussian_information(codes.mean, codes.logvar, codes.factors)[0]
+    return gaussian_information(codes.mean, codes.logvar, codes.factors)[0], entropy(codes.factors)
 
 
 mig = Metric(
@@ -70,4 +74,5 @@ mig = Metric(
     seconds=0.01,
     logvar=True,
     exact=True,
+    takes=frozenset({"holes", "groups", "weights"}),
 )

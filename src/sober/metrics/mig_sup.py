@@ -12,19 +12,18 @@ from __future__ import annotations
 
 from sober.estimators.discrete import BINS
 from sober.metrics.aggregate import gap
-from sober.metrics.discrete import discretised, has_continuous
-from sober.metrics.matrices import information_flags, known_shares
+from sober.metrics.matrices import counted_information, information_flags, known_shares
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
-from sober.metrics.rows import TRAIN, sample
+from sober.metrics.rows import TRAIN
 from sober.shared import Shared
 from sober.types import Codes
 
 
 def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, bins: int, over: str) -> Measured:
-    drawn = shared(sample, shared(discretised, codes, bins), samples, seed)
-    matrix = known_shares(drawn, shared, bins, over)
+    found = counted_information(codes, shared, samples, bins, seed)
+    matrix = known_shares(found, over)
     gaps = gap(matrix.T)  # a lone factor's rival is 0
-    flags = information_flags(drawn, matrix) + ["binned_factor"] * has_continuous(codes)
+    flags = information_flags(codes, found)
     return Measured({"mig_sup": float(gaps.mean())}, tuple(flags), {"known_share": matrix, "mig_sup_per_latent": gaps})
 
 
@@ -46,4 +45,5 @@ mig_sup = Metric(
     seconds=0.01,
     exact=True,
     default=False,
+    takes=frozenset({"holes", "groups", "weights"}),
 )

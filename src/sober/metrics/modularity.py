@@ -16,9 +16,9 @@ from jaxtyping import Bool, Float
 from sober.estimators.discrete import BINS, binned
 from sober.metrics.aggregate import alive, modularity_rows
 from sober.metrics.discrete import discretised, has_continuous
-from sober.metrics.matrices import mutual_information
+from sober.metrics.matrices import counted_information, information
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
-from sober.metrics.rows import TRAIN, sample
+from sober.metrics.rows import TRAIN, effective_rows, own_rows, sample
 from sober.shared import Shared
 from sober.types import Codes
 
@@ -26,10 +26,14 @@ CHANCE = 1e-3  # how often a latent that knows nothing is taken for one that doe
 
 
 def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, bins: int, active: bool) -> Measured:
-    drawn = shared(sample, shared(discretised, codes, bins), samples, seed)
-    matrix = shared(mutual_information, drawn, bins)
+    matrix = counted_information(codes, shared, samples, bins, seed).matrix
     rows = modularity_rows(matrix)
-    counted = informative(drawn, matrix, bins) if active else np.full(len(matrix), True)
+    counted = np.full(len(matrix), True)
+    if active:
+        parts_of_rows = [part for _, part in shared(own_rows, shared(discretised, codes, bins))]
+        drawn = [shared(sample, part, samples, seed) for part in parts_of_rows]
+        knowing = [informative(part, shared(information, part, bins).matrix, bins) for part in drawn]
+        counted = np.any(knowing, axis=0)
     flags = ["collapsed"] * (not alive(matrix).any() or not counted.any()) + ["one_factor"] * (matrix.shape[1] == 1)
     flags += ["binned_factor"] * has_continuous(codes)
     value = float(rows[counted].mean()) if counted.any() else 0.0
@@ -41,12 +45,12 @@ def informative(codes: Codes, matrix: Float[np.ndarray, "D K"], bins: int) -> Bo
     """Latents whose information about some factor is more than independent ones show in so few rows.
 
     Twice the number of rows times the estimated information of independent classes follows a χ² distribution with
-    (bins in use - 1) · (classes - 1) degrees of freedom (the G-test).
+    (bins in use - 1) · (classes - 1) degrees of freedom (the G-test). Rows with weights count as fewer (Kish 1965).
     """
     used = np.array([len(np.unique(column)) for column in binned(codes.mean, bins).T])
     classes = np.array([factor.size for factor in codes.about])
     freedom = np.maximum((used[:, None] - 1) * (classes[None, :] - 1), 1)
-    return (matrix > scipy.stats.chi2.isf(CHANCE, freedom) / (2 * len(codes.mean))).any(axis=1)
+    return (matrix > scipy.stats.chi2.isf(CHANCE, freedom) / (2 * effective_rows(codes))).any(axis=1)
 
 
 modularity = Metric(
@@ -65,4 +69,5 @@ modularity = Metric(
     presets={"active": {"active": True}},
     seconds=0.01,
     exact=True,
+    takes=frozenset({"holes", "groups", "weights"}),
 )

@@ -27,7 +27,7 @@ def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, bins: int)
         std = np.exp(np.minimum(np.asarray(drawn.logvar, float), WIDEST) / 2)
         noise = np.random.default_rng([seed, 5]).standard_normal(std.shape)
         latents["mutual_information_sampled"] = drawn.mean + std * noise
-    between = {name: pairwise(values, bins) for name, values in latents.items()}
+    between = {name: pairwise(values, bins, drawn.weights) for name, values in latents.items()}
     d = drawn.mean.shape[1]
     means = {name: float(matrix.sum() / max(d * (d - 1), 1)) for name, matrix in between.items()}
     flags = ["one_latent"] * (d == 1) + ["collapsed"] * (not np.ptp(drawn.mean, axis=0).any())
@@ -35,13 +35,15 @@ def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, bins: int)
     return Measured(means, tuple(flags), parts)
 
 
-def pairwise(latents: Float[np.ndarray, "N D"], bins: int) -> Float[np.ndarray, "D D"]:
+def pairwise(
+    latents: Float[np.ndarray, "N D"], bins: int, weights: Float[np.ndarray, " N"] | None = None
+) -> Float[np.ndarray, "D D"]:
     """I(z_i; z_j) of latents cut into bins, with zeros on the diagonal."""
     classes = binned(latents, bins)
     d = classes.shape[1]
     matrix = np.zeros((d, d))
     for j in range(1, d):
-        matrix[j, :j] = information(classes[:, [j]], classes[:, :j])[0]
+        matrix[j, :j] = information(classes[:, [j]], classes[:, :j], weights)[0]
     return matrix + matrix.T
 
 
@@ -73,4 +75,5 @@ mutual_information = Metric(
     seconds=0.02,
     logvar=True,
     supervised=False,
+    takes=frozenset({"groups", "weights"}),
 )

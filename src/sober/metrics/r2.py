@@ -14,17 +14,18 @@ Number-like factors stand for themselves, cyclic ones lie on a circle, categorie
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from sober.errors import RequestError
 from sober.estimators.predictors import points
-from sober.estimators.ridge import explained
+from sober.estimators.ridge import explained, rooted, variation
 from sober.estimators.scaling import standardised
 from sober.metrics.matrices import best_match, matched
-from sober.metrics.metric import Meaning, Measured, Metric, Traits
-from sober.metrics.rows import TRAIN, halves
+from sober.metrics.metric import Meaning, Measured, Metric, NotMeasuredError, Traits
+from sober.metrics.rows import TRAIN, by_factor, halves
 from sober.shared import Shared
 from sober.types import Codes
 
@@ -38,18 +39,43 @@ Points = list[Float[np.ndarray, "N m"]]  # the values of each factor
 def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, held_out: str, model: str) -> Measured:
     if model not in ("linear", "kernel"):
         raise RequestError(f"r2: model must be 'linear' or 'kernel', not {model!r}")
-    learn, check = shared(halves, codes, samples, held_out, seed)
-    x, x_test = standardised(learn.mean, check.mean)
-    y, y_test = factor_points(learn, check)
-    predicted = (linear if model == "linear" else kernel)(x, y, x_test)
-    whole = np.array([explained(guess, truth) for guess, truth in zip(predicted, y_test, strict=True)])
-    latent = best_match(lines(x, y, x, y))
-    own = matched(lines(x, y, x_test, y_test), latent)
-    dead = np.ptp(learn.mean, axis=0) == 0
-    flags = ["dead_latent"] * bool(dead.any()) + ["collapsed"] * bool(dead.all())
-    flags += ["few_latents"] * (x.shape[1] < len(codes.about))
+    if model == "kernel" and codes.weights is not None:
+        raise NotMeasuredError("its kernel model is chosen by errors in which all rows count the same")
+
+    def of_rows(part: Codes) -> Explained:
+        return shared(explained_variance, *shared(halves, part, samples, held_out, seed), model)
+
+    whole, fitted, measured, dead, collapsed, rare = by_factor(codes, shared, of_rows)
+    latent = best_match(fitted)
+    own = matched(measured, latent)
+    flags = ["rare_class"] * rare
+    flags += ["dead_latent"] * dead + ["collapsed"] * collapsed + ["few_latents"] * (len(fitted) < len(codes.about))
     parts = {"r2_per_factor": whole, "r2_permuted_per_factor": own, "r2_permuted_latent": latent}
     return Measured({"r2": float(whole.mean()), "r2_permuted": float(own.mean())}, tuple(flags), parts)
+
+
+class Explained(NamedTuple):
+    """How much of each factor is explained."""
+
+    whole: Float[np.ndarray, " K"]  # by one model of the whole code
+    fitted: Float[np.ndarray, "D K"]  # by each latent alone, on the rows that were fitted
+    measured: Float[np.ndarray, "D K"]  # and on those to measure
+    dead: bool  # whether some latent does not vary in the rows that were fitted,
+    collapsed: bool  # whether none does,
+    rare: bool  # and whether some factor has one value there, or in the rows to measure
+
+
+def explained_variance(learn: Codes, check: Codes, model: str) -> Explained:
+    """Of factors, by models fitted to some rows and measured on others."""
+    x, x_test = standardised(learn.mean, check.mean, weights=learn.weights)
+    y, y_test = factor_points(learn, check)
+    w, w_test = learn.weights, check.weights
+    predicted = linear(x, y, x_test, w) if model == "linear" else kernel(x, y, x_test, learn.groups)
+    whole = np.array([explained(guess, truth, w_test) for guess, truth in zip(predicted, y_test, strict=True)])
+    dead = np.ptp(learn.mean, axis=0) == 0
+    rare = any(not np.ptp(values, axis=0).any() for values in (*y, *y_test))
+    fitted, measured = lines(x, y, x, y, w, w), lines(x, y, x_test, y_test, w, w_test)
+    return Explained(whole, fitted, measured, bool(dead.any()), bool(dead.all()), rare)
 
 
 def factor_points(learn: Codes, check: Codes) -> tuple[Points, Points]:
@@ -57,29 +83,45 @@ def factor_points(learn: Codes, check: Codes) -> tuple[Points, Points]:
     fitted, measured = [], []
     for k, factor in enumerate(learn.about):
         parts = [points(factor, codes.factors[:, k]) for codes in (learn, check)]
-        centre = parts[0].mean(axis=0)
-        scale = math.sqrt(float(np.mean((parts[0] - centre) ** 2))) or 1.0
+        centre = np.average(parts[0], axis=0, weights=learn.weights)
+        square = float(np.mean(rooted(parts[0] - centre, learn.weights) ** 2))
+        square /= 1.0 if learn.weights is None else float(learn.weights.mean())
+        scale = math.sqrt(square) if np.ptp(parts[0], axis=0).any() else 1.0
         fitted.append((parts[0] - centre) / scale)
         measured.append((parts[1] - centre) / scale)
     return fitted, measured
 
 
-def linear(x: Float[np.ndarray, "N D"], y: Points, x_test: Float[np.ndarray, "n D"]) -> Points:
+def linear(
+    x: Float[np.ndarray, "N D"],
+    y: Points,
+    x_test: Float[np.ndarray, "n D"],
+    weights: Float[np.ndarray, " N"] | None = None,
+) -> Points:
     """Least squares; x and y have mean 0, which is the intercept."""
-    weight = np.linalg.lstsq(x, np.concatenate(y, axis=1), rcond=None)[0]
+    weight = np.linalg.lstsq(rooted(x, weights), rooted(np.concatenate(y, axis=1), weights), rcond=None)[0]
     return _apart(x_test @ weight, y)
 
 
-def kernel(x: Float[np.ndarray, "N D"], y: Points, x_test: Float[np.ndarray, "n D"]) -> Points:
-    """Kernel ridge regression of all factors at once, its penalty and width chosen by cross-validation."""
+def kernel(
+    x: Float[np.ndarray, "N D"],
+    y: Points,
+    x_test: Float[np.ndarray, "n D"],
+    groups: Int[np.ndarray, " N"] | None = None,
+) -> Points:
+    """Kernel ridge regression of all factors at once, its penalty and width chosen by cross-validation.
+
+    Rows of one group are in one fold; without as many groups as folds nothing is chosen.
+    """
     from sklearn.kernel_ridge import KernelRidge  # noqa: PLC0415
-    from sklearn.model_selection import GridSearchCV  # noqa: PLC0415
+    from sklearn.model_selection import GridSearchCV, GroupKFold  # noqa: PLC0415
 
     target = np.concatenate(y, axis=1)
-    if len(x) < 2 * FOLDS:  # too few to choose by
+    if len(x) < 2 * FOLDS or (groups is not None and len(np.unique(groups)) < FOLDS):  # too few to choose by
         return _apart(KernelRidge(kernel="rbf").fit(x, target).predict(x_test), y)
-    search = GridSearchCV(KernelRidge(kernel="rbf"), {"alpha": PENALTIES, "gamma": WIDTHS}, cv=FOLDS)
-    return _apart(search.fit(x, target).predict(x_test), y)
+    folds = FOLDS if groups is None else GroupKFold(FOLDS)
+    search = GridSearchCV(KernelRidge(kernel="rbf"), {"alpha": PENALTIES, "gamma": WIDTHS}, cv=folds)
+    return _apart(search.fit(x, target, groups=groups).predict(x_test), y)
 
 
 def _apart(columns: Float[np.ndarray, "n M"], y: Points) -> Points:
@@ -88,18 +130,25 @@ def _apart(columns: Float[np.ndarray, "n M"], y: Points) -> Points:
 
 
 def lines(
-    x: Float[np.ndarray, "N D"], y: Points, x_test: Float[np.ndarray, "n D"], y_test: Points
+    x: Float[np.ndarray, "N D"],
+    y: Points,
+    x_test: Float[np.ndarray, "n D"],
+    y_test: Points,
+    weights: Float[np.ndarray, " N"] | None = None,
+    test_weights: Float[np.ndarray, " n"] | None = None,
 ) -> Float[np.ndarray, "D K"]:
     """R² of each factor, predicted from each latent alone by a line that was fitted to x and y."""
     out = np.zeros((x.shape[1], len(y)))
+    x, x_test = rooted(x, weights), rooted(x_test, test_weights)
     lengths = np.einsum("nd,nd->d", x, x)
     for k, (fitted, truth) in enumerate(zip(y, y_test, strict=True)):
-        slope = (x.T @ fitted) / np.where(lengths > 0, lengths, 1.0)[:, None]  # (D, m)
-        spread = np.sum((truth - truth.mean(axis=0)) ** 2)
-        if spread > 0:
+        slope = (x.T @ rooted(fitted, weights)) / np.where(lengths > 0, lengths, 1.0)[:, None]  # (D, m)
+        if np.ptp(truth, axis=0).any():
+            spread = variation(truth, test_weights)
+            heavy = rooted(truth, test_weights)
             # |y - z s|² summed over rows, without an array of all latents' errors
-            cross, square = x_test.T @ truth, np.einsum("nd,nd->d", x_test, x_test)
-            error = np.sum(truth**2) - 2 * np.sum(slope * cross, axis=1) + square * np.sum(slope**2, axis=1)
+            cross, square = x_test.T @ heavy, np.einsum("nd,nd->d", x_test, x_test)
+            error = np.sum(heavy**2) - 2 * np.sum(slope * cross, axis=1) + square * np.sum(slope**2, axis=1)
             out[:, k] = 1.0 - error / spread
     return out
 
@@ -131,4 +180,5 @@ r2 = Metric(
     },
     seconds=0.03,
     default=False,
+    takes=frozenset({"holes", "groups", "weights"}),
 )

@@ -12,19 +12,18 @@ from __future__ import annotations
 
 from sober.estimators.discrete import BINS
 from sober.metrics.aggregate import gap
-from sober.metrics.discrete import discretised, has_continuous
-from sober.metrics.matrices import information_flags, known_shares
+from sober.metrics.matrices import counted_information, information_flags, known_shares
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
-from sober.metrics.rows import TRAIN, sample
+from sober.metrics.rows import TRAIN
 from sober.shared import Shared
 from sober.types import Codes
 
 
 def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, bins: int, over: str) -> Measured:
-    drawn = shared(sample, shared(discretised, codes, bins), samples, seed)
-    matrix = known_shares(drawn, shared, bins, over)
+    found = counted_information(codes, shared, samples, bins, seed)
+    matrix = known_shares(found, over)
     gaps = gap(matrix)
-    flags = information_flags(drawn, matrix) + ["binned_factor"] * has_continuous(codes)
+    flags = information_flags(codes, found)
     return Measured({"rmig": float(gaps.mean())}, tuple(flags), {"known_share": matrix, "rmig_per_factor": gaps})
 
 
@@ -44,4 +43,5 @@ rmig = Metric(
     seconds=0.01,
     exact=True,
     default=False,
+    takes=frozenset({"holes", "groups", "weights"}),
 )

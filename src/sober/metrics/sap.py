@@ -10,18 +10,17 @@ line.
 from __future__ import annotations
 
 from sober.metrics.aggregate import gap
-from sober.metrics.matrices import predictability, shortcomings
+from sober.metrics.matrices import fitted_predictability, shortcomings
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
-from sober.metrics.rows import TEST, TRAIN, split
+from sober.metrics.rows import TEST, TRAIN
 from sober.shared import Shared
 from sober.types import Codes
 
 
 def measure(codes: Codes, shared: Shared, *, seed: int, train: int, test: int, strength: float) -> Measured:
-    learn, check = shared(split, codes, train, test, seed)
-    matrix = shared(predictability, learn, check, strength)
+    matrix = fitted_predictability(codes, shared, train, test, strength, seed)
     gaps = gap(matrix)
-    flags = shortcomings(learn, check)
+    flags = shortcomings(codes, shared, train, test, seed)
     flags += ["one_latent"] * (len(matrix) == 1)
     return Measured({"sap": float(gaps.mean())}, tuple(flags), {"predictability": matrix, "sap_per_factor": gaps})
 
@@ -44,4 +43,5 @@ sap = Metric(
     measure=measure,
     settings={"train": TRAIN, "test": TEST, "strength": 0.01},
     seconds=0.07,
+    takes=frozenset({"holes", "groups"}),
 )

@@ -25,12 +25,12 @@ from sober.types import Codes
 
 def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, threshold: float, overlap: float) -> Measured:
     drawn = shared(sample, shared(discretised, codes), samples, seed)
-    attributes = binary_attributes(drawn)
-    areas = detection_areas(np.asarray(drawn.mean, float), attributes)
+    attributes, known = binary_attributes(drawn)
+    areas = detection_areas(np.asarray(drawn.mean, float), attributes, known)
     rivals = np.concatenate([areas, np.full((len(areas), 1), 0.5)], axis=1) if areas.shape[1] == 1 else areas
     ordered = np.sort(rivals, axis=1)
     best, gaps = ordered[:, -1], ordered[:, -1] - ordered[:, -2]
-    captured = (best >= threshold) & (shared_entropy(attributes) <= overlap)
+    captured = (best >= threshold) & (shared_entropy(attributes, known) <= overlap)
     dead = np.ptp(drawn.mean, axis=0) == 0
     flags = ["binned_factor"] * has_continuous(codes) + ["split_factor"] * any(f.size > 2 for f in drawn.about)
     flags += ["one_latent"] * (len(dead) == 1) + ["dead_latent"] * bool(dead.any()) + ["collapsed"] * bool(dead.all())
@@ -42,42 +42,56 @@ def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, threshold:
     return Measured(values, tuple(flags), {"auroc": areas, "gap": gaps, "captured": captured})
 
 
-def binary_attributes(codes: Codes) -> Bool[np.ndarray, "N A"]:
-    """The second value of each factor that has two; every value of one that has more. Those with one value are not."""
-    columns = []
+def binary_attributes(codes: Codes) -> tuple[Bool[np.ndarray, "N A"], Bool[np.ndarray, "N A"]]:
+    """The second value of each factor that has two; every value of one that has more. Those with one value are not.
+
+    Beside them, in which rows each attribute is known.
+    """
+    everywhere = np.ones(codes.factors.shape, bool) if codes.known is None else codes.known
+    columns, known = [], []
     for k, factor in enumerate(codes.about):
         values = range(factor.size) if factor.size > 2 else (1,)
-        columns += [codes.factors[:, k] == value for value in values]
-    table = np.stack(columns, axis=1)
-    return table[:, table.any(axis=0) & ~table.all(axis=0)]
+        columns += [(codes.factors[:, k] == value) & everywhere[:, k] for value in values]
+        known += [everywhere[:, k]] * len(values)
+    table, there = np.stack(columns, axis=1), np.stack(known, axis=1)
+    varies = table.any(axis=0) & (table != there).any(axis=0)
+    return table[:, varies], there[:, varies]
 
 
-def detection_areas(mean: Float[np.ndarray, "N D"], attributes: Bool[np.ndarray, "N A"]) -> Float[np.ndarray, "A D"]:
+def detection_areas(
+    mean: Float[np.ndarray, "N D"], attributes: Bool[np.ndarray, "N A"], known: Bool[np.ndarray, "N A"]
+) -> Float[np.ndarray, "A D"]:
     """The area under the ROC curve of each latent alone, in its better direction; ties count a half (Mann-Whitney)."""
-    ranks = scipy.stats.rankdata(mean, axis=0)
-    has = attributes.sum(axis=0)[:, None]
-    pairs = has * (len(mean) - has)
-    area = (attributes.T.astype(float) @ ranks - has * (has + 1) / 2) / np.maximum(pairs, 1)
+    area = np.empty((attributes.shape[1], mean.shape[1]))
+    patterns, label = np.unique(known, axis=1, return_inverse=True)
+    for pattern in range(patterns.shape[1]):
+        rows, some = patterns[:, pattern], np.flatnonzero(label.ravel() == pattern)
+        ranks = scipy.stats.rankdata(mean[rows], axis=0)
+        has = attributes[np.ix_(rows, some)].sum(axis=0)[:, None]
+        pairs = has * (len(ranks) - has)
+        sums = attributes[np.ix_(rows, some)].T.astype(float) @ ranks
+        area[some] = (sums - has * (has + 1) / 2) / np.maximum(pairs, 1)
     return np.maximum(area, 1.0 - area)
 
 
-def shared_entropy(attributes: Bool[np.ndarray, "N A"]) -> Float[np.ndarray, " A"]:
-    """The largest share of an attribute's entropy that any one other attribute holds."""
-    table = attributes.astype(float)
-    rows, count = table.shape
-    both = table.T @ table
-    has = np.diag(both)
-    cells = [  # of every pair of attributes: both, the first alone, the second alone, neither
-        (both, has[:, None], has[None, :]),
-        (has[:, None] - both, has[:, None], rows - has[None, :]),
-        (has[None, :] - both, rows - has[:, None], has[None, :]),
-        (rows - has[:, None] - has[None, :] + both, rows - has[:, None], rows - has[None, :]),
+def shared_entropy(attributes: Bool[np.ndarray, "N A"], known: Bool[np.ndarray, "N A"]) -> Float[np.ndarray, " A"]:
+    """The largest share of an attribute's entropy that any one other attribute holds, over rows that know both."""
+    yes, no = attributes.astype(float), (known & ~attributes).astype(float)
+    rows = known.T.astype(float) @ known.astype(float)  # (A, A), as all that follows
+    count = len(rows)
+    has, lacks = yes.T @ (yes + no), no.T @ (yes + no)  # the first, where both are known
+    cells = [
+        (yes.T @ yes, has, has.T),
+        (yes.T @ no, has, lacks.T),
+        (no.T @ yes, lacks, has.T),
+        (no.T @ no, lacks, lacks.T),
     ]
     information = np.zeros((count, count))
     for joint, first, second in cells:
         there = joint > 0
         ratio = np.where(there, joint, 1.0) * rows / np.where(there, first * second, rows)
-        information += np.where(there, joint, 0.0) / rows * np.log(ratio)
+        share = np.divide(joint, rows, out=np.zeros_like(joint), where=there)
+        information += share * np.log(ratio, out=np.zeros_like(ratio), where=there)
     own = np.diag(information).copy()
     np.fill_diagonal(information, 0.0)
     return np.divide(information.max(axis=1, initial=0.0), own, out=np.zeros(count), where=own > 0)
@@ -113,4 +127,5 @@ tad = Metric(
     seconds=0.05,
     exact=True,
     default=False,
+    takes=frozenset({"holes", "groups"}),
 )

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Float
 
-from sober.estimators.discrete import BINS, entropy
+from sober.estimators.discrete import BINS
 from sober.metrics.aggregate import (
     completeness_columns,
     disentanglement_rows,
@@ -30,32 +30,29 @@ from sober.metrics.aggregate import (
     modularity_rows,
     shares,
 )
-from sober.metrics.dci import importance
+from sober.metrics.dci import fitted_importance
 from sober.metrics.discrete import discretised, has_continuous
-from sober.metrics.matrices import mutual_information, predictability, shortcomings
+from sober.metrics.matrices import counted_information, factor_entropy, fitted_predictability, shortcomings
 from sober.metrics.metric import Change, Meaning, Measured, Metric, Traits
-from sober.metrics.rows import TEST, TRAIN, sample, split
+from sober.metrics.rows import TEST, TRAIN, by_factor, sample
 from sober.shared import Shared
 from sober.types import Codes
 
 
 def measure_mi(codes: Codes, shared: Shared, *, seed: int, samples: int, bins: int) -> Measured:
-    drawn = shared(sample, shared(discretised, codes, bins), samples, seed)
-    matrix = shared(mutual_information, drawn, bins)
+    matrix = counted_information(codes, shared, samples, bins, seed).matrix
     return aggregated("mi", matrix, _entropies(codes, shared, samples, seed), _binned(codes))
 
 
 def measure_gbt(codes: Codes, shared: Shared, *, seed: int, train: int, test: int, trees: str) -> Measured:
-    learn, check = shared(split, codes, train, test, seed)
-    matrix = shared(importance, learn, check, trees, seed).importances
-    flags = shortcomings(learn, check) + _binned(codes)
+    matrix = fitted_importance(codes, shared, train, test, trees, seed).importances
+    flags = shortcomings(codes, shared, train, test, seed) + _binned(codes)
     return aggregated("gbt", matrix, _entropies(codes, shared, train, seed), flags)
 
 
 def measure_svm(codes: Codes, shared: Shared, *, seed: int, train: int, test: int, strength: float) -> Measured:
-    learn, check = shared(split, codes, train, test, seed)
-    matrix = shared(predictability, learn, check, strength)
-    flags = shortcomings(learn, check) + _binned(codes)
+    matrix = fitted_predictability(codes, shared, train, test, strength, seed)
+    flags = shortcomings(codes, shared, train, test, seed) + _binned(codes)
     return aggregated("svm", matrix, _entropies(codes, shared, train, seed), flags)
 
 
@@ -91,7 +88,7 @@ def aggregated(
 
 
 def _entropies(codes: Codes, shared: Shared, rows: int, seed: int) -> Float[np.ndarray, " K"]:
-    return entropy(shared(sample, shared(discretised, codes), rows, seed).factors)
+    return by_factor(shared(discretised, codes), shared, lambda part: factor_entropy(shared(sample, part, rows, seed)))
 
 
 RULES = {
@@ -148,6 +145,7 @@ mi = Metric(
     group="unified",
     seconds=0.01,
     exact=True,
+    takes=frozenset({"holes", "groups", "weights"}),
 )
 
 gbt = Metric(
@@ -177,6 +175,7 @@ gbt = Metric(
     matrix="importance in boosted trees",
     group="unified",
     seconds=3.0,
+    takes=frozenset({"holes", "groups"}),
 )
 
 # Even a latent that says nothing is right as often as the commonest class; and the fit is penalised.
@@ -209,4 +208,5 @@ svm = Metric(
     matrix="predictability, linear SVM",
     group="unified",
     seconds=0.09,
+    takes=frozenset({"holes", "groups"}),
 )

@@ -74,4 +74,5 @@ wasserstein_correlation = Metric(
     logvar=True,
     exact=True,
     supervised=False,
+    takes=frozenset({"groups"}),
 )

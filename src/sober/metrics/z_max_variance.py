@@ -23,7 +23,7 @@ from sober.metrics.discrete import discretised, has_continuous
 from sober.metrics.factor_vae import majority, overall_variances
 from sober.metrics.interventions import agreeing_but, variances
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
-from sober.metrics.rows import TRAIN, Groups, sample
+from sober.metrics.rows import TRAIN, Groups, sample, sides
 from sober.shared import Shared
 from sober.types import Codes, Factor
 
@@ -47,14 +47,18 @@ def measure(
     whole = overall_variances(shared(sample, classed, samples, seed).mean)
     active = np.sqrt(whole) >= threshold
     flags = ["binned_factor"] * has_continuous(codes) + ["one_factor"] * (len(codes.about) == 1)
-    groups = [Groups.of(agreeing_but(coarse, k)) for k in range(len(coarse.about))]
-    usable = all((group.size > 1).any() for group in groups)
+    rows = shared(sides, coarse, train, test, seed)
+    groups = [[Groups.of(agreeing_but(part, k)) for k in range(len(part.about))] for part in rows]
+    usable = all((group.size > 1).any() for of_part in groups for group in of_part)
     flags += ["collapsed"] * (not active.any()) + ["no_pairs"] * (not usable)
     if not active.any() or not usable:
         votes = np.zeros((len(active), len(codes.about)), int)
         return Measured({"z_max_variance": 0.0}, tuple(flags), {"votes": votes, "active": active})
     rng = np.random.default_rng([seed, 6])
-    learned, checked = (cast(coarse, groups, whole, active, points, batch, rng) for points in (train, test))
+    learned, checked = (
+        cast(part, of_part, whole, active, points, batch, rng)
+        for part, of_part, points in zip(rows, groups, (train, test), strict=True)
+    )
     chance = 1 / len(codes.about)
     right = majority(learned, checked)
     value = max(0.0, (right - chance) / (1 - chance)) if chance < 1 else right
@@ -128,4 +132,5 @@ z_max_variance = Metric(
     quick={"train": 200, "test": 100, "batch": 32},
     seconds=0.03,
     default=False,
+    takes=frozenset({"groups"}),
 )

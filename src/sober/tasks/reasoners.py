@@ -124,8 +124,8 @@ def _trained_together(
 
 
 def of_each(f: Callable[..., Any], *of_models: Any) -> Any:
-    """f of each model's part of some trees. On a GPU side by side. On a CPU one after another: products use all cores as
-    it is, and so a model's numbers are bit by bit those that it has alone."""
+    """f of each model's part of some trees. On a GPU side by side. On a CPU one after another: products use all cores,
+    and so a model's numbers are bit by bit those that it has alone."""
     if not on_cpu():
         return jax.vmap(f)(*of_models)
 
