@@ -142,6 +142,16 @@ def test_the_order_and_the_sign_of_latents_do_not_matter() -> None:
     assert first.values["downstream_boosted_1000"] == pytest.approx(second.values["downstream_boosted_1000"], abs=0.01)
 
 
+def test_to_a_linear_model_a_rotated_code_is_the_same_and_to_trees_it_is_not() -> None:
+    codes = noisy(1_500, noise=0.2)
+    rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(5, 5)))[0]
+    first, second = measured(codes), measured(as_codes(codes.mean @ rotation, codes.factors))
+    for size in (10, 100, 1_000):
+        part = f"logistic_{size}_per_factor"
+        np.testing.assert_allclose(first.parts[part], second.parts[part], atol=1e-9)
+    assert second.values["downstream_boosted_1000"] < first.values["downstream_boosted_1000"] - 0.05
+
+
 def test_a_model_is_measured_as_if_it_were_alone() -> None:
     models = noisy(400, 0), noisy(400, 0, noise=2.0)
     done: list[tuple[int, int]] = []

@@ -191,7 +191,9 @@ def by_logistic(plan: Plan) -> list[Predicted]:
     factors = range(len(plan.check.about))
     # The longest first, so that what is begun last does not keep the others waiting.
     jobs = [(rows, k) for rows in reversed(plan.learn) for k in sorted(factors, key=lambda k: -_values(plan.check, k))]
-    with one_thread():
+    with one_thread(), warnings.catch_warnings():
+        if plan.solver == "sklearn":  # which says of many that it has not converged
+            warnings.simplefilter("ignore")
         done = list(in_order(lambda job: _linear(*job, plan), jobs, ahead=len(jobs)))
     found = {(len(rows.mean), k): answer for (rows, k), answer in zip(jobs, done, strict=True)}
     return [
@@ -230,9 +232,7 @@ def _sklearn_linear(learn: Codes, target: Int[np.ndarray, " N"], plan: Plan) -> 
 
     fold = stratified(target, plan.folds)
     splits = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(plan.folds)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = LogisticRegressionCV(Cs=plan.strengths, cv=splits, scoring="accuracy").fit(learn.mean, target)
+    model = LogisticRegressionCV(Cs=plan.strengths, cv=splits, scoring="accuracy").fit(learn.mean, target)
     return model.predict(plan.check.mean), float(np.ravel(model.C_)[0])
 
 
