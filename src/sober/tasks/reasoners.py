@@ -124,8 +124,8 @@ def _trained_together(
 
 
 def of_each(f: Callable[..., Any], *of_models: Any) -> Any:
-    """f of each model's part of some trees. On a GPU side by side. On a CPU one after another: products use all cores,
-    and so a model's numbers are bit by bit those that it has alone."""
+    """f of each model's part of some trees: side by side on a GPU. On a CPU, whose cores one product keeps busy, one
+    after another, so that a model's numbers are bit by bit those that it has alone."""
     if not on_cpu():
         return jax.vmap(f)(*of_models)
 
@@ -204,11 +204,10 @@ def programs_of(
                 of_answers = jax.nn.log_softmax(logits(net, table, data, numbers, kept))
                 return -jnp.mean(jnp.take_along_axis(of_answers, right[:, None], axis=1))
 
-            def step_one(reasoner: Reasoner, table: Any) -> Reasoner:
-                gradient = jax.grad(loss)(reasoner.net, table)
+            def step_one(gradient: Any, reasoner: Reasoner) -> Reasoner:
                 return Reasoner(*follow(gradient, reasoner.net, optax.adam(rate), reasoner.optimiser))
 
-            return of_each(step_one, reasoners, tables)
+            return jax.vmap(step_one)(of_each(jax.grad(loss), reasoners.net, tables), reasoners)
 
         return jax.lax.fori_loop(start, stop, one, reasoners)
 
