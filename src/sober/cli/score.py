@@ -13,14 +13,14 @@ from rich.table import Table
 
 from sober.cli.console import console, errors
 from sober.cli.options import Json, Set
-from sober.errors import RequestError, listed
+from sober.errors import RequestError, counted, listed
 from sober.files import read_npz
 from sober.metrics import FLAGS, METRICS, Metric, Scores
 from sober.metrics import score as score_arrays
 from sober.metrics.comparison import HALVES
 from sober.tasks import TASKS, Task, find_task, joined, perform
 from sober.types import Asked
-from sober.words import parse_settings, text_of
+from sober.words import parse_settings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -259,28 +259,28 @@ def scores_table(scores: Scores) -> Table:
 
 
 def models_table(results: Results, rows: pl.DataFrame) -> Table:
-    """Every model in a row, its main scores in columns."""
-    from sober.methods import hyper_of  # noqa: PLC0415
-    from sober.models.family import varying  # noqa: PLC0415
-
+    """Every model in a row, its main scores in columns, as many as the terminal has room for and 4 at least."""
     main = rows.filter(rows["matrix"] == "")
-    columns = main["metric"].unique(maintain_order=True).to_list()
+    every = main["metric"].unique(maintain_order=True).to_list()
+    settings = {run: results.words(run) for run in results.finished}
+    room = console.width - 20 - max(map(len, settings.values()), default=0)
+    columns = every[: max(4, room // 10)]
     values = {(run, metric): value for run, metric, value in main.select("run", "metric", "value").iter_rows()}
     flags: dict[str, set[str]] = {}
     for run, some in main.select("run", "flags").iter_rows():
         flags.setdefault(run, set()).update(some)
-    names = varying(results.runs)
     table = Table(title=results.summary(), title_justify="left", title_style="bold", box=None, header_style="dim")
     table.add_column("run", style="cyan", no_wrap=True)
-    for name in (*names, "seed"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("setting")
+    table.add_column("seed", justify="right", no_wrap=True)
     for name in columns:
         table.add_column(name.replace("_", " "), justify="right", overflow="fold")
     table.add_column("", style="yellow")
-    for run in results.finished:
-        hyper = hyper_of(run)
-        settings = [text_of(hyper[name]) if name in hyper else "-" for name in names]
+    for run, setting in settings.items():
         cells = [values.get((run.identity, name)) for name in columns]
         shown = ["-" if cell is None else f"{cell:.3f}" for cell in cells]
-        table.add_row(run.identity[:8], *settings, str(run.seed), *shown, " ".join(sorted(flags.get(run.identity, ()))))
+        table.add_row(run.identity[:8], setting, str(run.seed), *shown, " ".join(sorted(flags.get(run.identity, ()))))
+    if hidden := len(every) - len(columns):
+        table.caption = f"{counted(hidden, 'more score')} in the table: --json, or sober.open(...).table()"
+        table.caption_justify = "left"
     return table
