@@ -216,7 +216,7 @@ def groups(data: Any) -> alt.LayerChart:
         base.mark_point(filled=True, size=70, opacity=1).encode(
             x=x, color=alt.Color("group:N", sort=None), shape=alt.Shape("group:N", sort=None), tooltip=tips
         ),
-        height=alt.Step(14),
+        height=alt.Step(40, **{"for": "position"}),  # of a task, with its three groups
     )
 
 
@@ -227,7 +227,7 @@ def heat(data: Any) -> alt.LayerChart:
     base = alt.Chart(data).encode(
         y=_names("row"),
         x=alt.X("column:N", sort=alt.EncodingSortField("at", op="min"), title=None).axis(
-            orient="top", labelAngle=-40, grid=False, labelLimit=130
+            orient="top", labelAngle=-40, grid=False, labelLimit=210
         ),
         tooltip=_tips("row", "column", "value", "low", "high", "n"),
     )

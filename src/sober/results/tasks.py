@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sober.results.estimates import ESTIMATE, RESAMPLES, frame, ranked
+from sober.results.means import measured
 from sober.results.measured import CURVE, kept_parts
 from sober.results.runs import Runs, as_runs
 from sober.results.stats import mean_interval
@@ -34,7 +35,7 @@ def scores_against_tasks_within_methods(
 
 
 def _correlations(runs: Runs, by: tuple[str, ...], resamples: int, seed: int) -> pl.DataFrame:
-    scores, tasks, rows = [*runs.metrics(), *runs.criteria()], runs.tasks(), []
+    scores, tasks, rows = [name for name in measured(runs) if name not in runs.tasks()], runs.tasks(), []
     for key, part in runs.by(*by):
         n, estimate = ranked(part.columns(scores), part.columns(tasks), resamples, seed)
         for (s, score), (t, task) in itertools.product(enumerate(scores), enumerate(tasks)):
