@@ -43,6 +43,7 @@ def subjects(family: Results) -> Subjects:
 @pytest.fixture(scope="module")
 def tried(subjects: Subjects) -> dict[str, Tried]:
     """Each task once, whoever asks first."""
+
     class Once(dict):
         def __missing__(self, name: str) -> Tried:
             settings = TASKS[name].configured(changes=TASKS[name].quick, world=BLOCKS)
