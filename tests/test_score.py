@@ -184,7 +184,7 @@ def test_a_metric_that_is_registered_is_like_any_other(monkeypatch: pytest.Monke
 def test_what_is_unknown_says_what_there_is() -> None:
     for ask in (find_metric, home_of, lambda name: score(np.zeros((5, 2)), metrics=name)):
         with pytest.raises(
-            UnknownError, match=r"'mug': there are active_latents, aggregate_total_correlation, (all, )?beta_vae"
+            UnknownError, match=r"'mug': there are active_latents, aggregate_total_correlation, (all, )?best_latent"
         ):
             ask("mug")
     assert find_metric("dci") is home_of("dci_nrmse") is home_of("dci_completeness")
@@ -210,7 +210,7 @@ def test_every_flag_is_explained_on_the_page() -> None:
 def test_what_several_metrics_need_is_computed_once_in_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
     fitted: list[str] = []
 
-    def importance(learn: Codes, check: Codes, trees: str, seed: int) -> Fit:
+    def importance(learn: Codes, check: Codes, trees: str, seed: int, screen: int) -> Fit:
         fitted.append(trees)
         return Fit(np.eye(3), np.ones(3), np.ones(3), rare=False)
 

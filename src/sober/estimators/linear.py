@@ -103,7 +103,7 @@ def checked(x: np.ndarray, y: np.ndarray) -> tuple[Float[np.ndarray, "N D"], Int
 # Each class has U = D + 1 unknowns, the last of which is its intercept.
 
 
-class _Loss(Protocol):
+class Loss(Protocol):
     """G problems that do not depend on each other, in n unknowns each."""
 
     def start(self) -> Float[np.ndarray, "G n"]:
@@ -119,7 +119,7 @@ class _Loss(Protocol):
 
 
 def _fitted(
-    kind: Callable[[Float[np.ndarray, "U N"], Int[np.ndarray, " N"]], _Loss],
+    kind: Callable[[Float[np.ndarray, "U N"], Int[np.ndarray, " N"]], Loss],
     x: Float[np.ndarray, "N D"],
     y: Int[np.ndarray, " N"],
 ) -> Linear:
@@ -133,12 +133,12 @@ def _fitted(
         centred = x - middle
         _, axes = np.linalg.eigh(centred.T @ centred)
         loss = kind(np.vstack([axes.T @ centred.T, np.ones(len(x))]), labels)
-        best = _minimised(loss).reshape(len(classes), -1)  # (C, U)
+        best = minimised(loss).reshape(len(classes), -1)  # (C, U)
     weight = axes @ best[:, :-1].T
     return Linear(weight, best[:, -1] - middle @ weight, classes)
 
 
-def _minimised(loss: _Loss) -> Float[np.ndarray, "G n"]:
+def minimised(loss: Loss, precision: float = PRECISION) -> Float[np.ndarray, "G n"]:
     """Newton's method with steps that are sure to descend, each problem at its own pace.
 
     Along a step that moves logits by r, the curvature c of a log-loss changes by |c'| ≤ r c (Bach 2010). Hence a step
@@ -156,7 +156,7 @@ def _minimised(loss: _Loss) -> Float[np.ndarray, "G n"]:
         shorter = np.maximum(0.5, np.log1p(reach) / np.maximum(reach, 1))
         step = np.where(beyond[:, None], shorter[:, None] * step, newton)
         reach = np.where(beyond, shorter * reach, loss.reach(newton))
-        last = reach <= PRECISION
+        last = reach <= precision
         best[which[last]] += step[last]
         # Where logits are so large that rounding keeps steps longer, stop when the loss can no longer fall.
         left = ~last & (beyond | (-(gradient * newton).sum(axis=1) > 1e-24))
@@ -213,7 +213,7 @@ class _Sigmoid:
         def curved(step: np.ndarray) -> np.ndarray:
             return (curvature * (step @ self.rows)) @ self.rows.T + step * self.penalty
 
-        return gradient, -_conjugate(curved, diagonal, gradient)
+        return gradient, -conjugate(curved, diagonal, gradient)
 
     def _products(self, rows: Float[np.ndarray, "U n"]) -> Float[np.ndarray, "T n"]:
         return rows[self.upper[0]] * rows[self.upper[1]]
@@ -274,7 +274,7 @@ class _Softmax:
             bent[:, -1] += tie * classes[:, -1].sum()
             return bent.reshape(1, -1)
 
-        return gradient, -_conjugate(curved, diagonal.reshape(1, -1), gradient.reshape(1, -1))
+        return gradient, -conjugate(curved, diagonal.reshape(1, -1), gradient.reshape(1, -1))
 
 
 def _sigmoid(
@@ -331,7 +331,7 @@ def _solved(hessian: Float[np.ndarray, "g n n"], gradient: Float[np.ndarray, "g 
     return scale * np.linalg.solve(scaled, (scale * gradient)[..., None])[..., 0]
 
 
-def _conjugate(
+def conjugate(
     curved: Callable[[np.ndarray], np.ndarray],
     diagonal: Float[np.ndarray, "g n"],
     gradient: Float[np.ndarray, "g n"],
@@ -339,7 +339,7 @@ def _conjugate(
 ) -> Float[np.ndarray, "g n"]:
     """Inverse Hessians times gradients, nearly, by conjugate gradients: from products with the Hessians alone.
 
-    Wherever it stops, the result has the slope and the curvature along it that `_minimised` relies on.
+    Wherever it stops, the result has the slope and the curvature along it that `minimised` relies on.
     """
     solution, left = np.zeros_like(gradient), gradient
     scaled = direction = left / diagonal

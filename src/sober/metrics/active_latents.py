@@ -11,8 +11,10 @@ import math
 import numpy as np
 from jaxtyping import Float
 
+from sober.estimators.columns import dense_stretches, moments
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
 from sober.metrics.rows import sample
+from sober.metrics.shapes import unit_sums
 from sober.shared import Shared
 from sober.types import Codes
 
@@ -22,7 +24,10 @@ def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, threshold:
     if drawn.logvar is None:
         name, says = "variance", spread(drawn)
     else:
-        name, says = "kl", divergence(drawn.mean, drawn.logvar, drawn.weights)
+        both = zip(dense_stretches(drawn.mean), dense_stretches(drawn.logvar), strict=True)
+        parts_of_latents = [divergence(mean, logvar, drawn.weights) for (_, mean), (_, logvar) in both]
+        name, says = "kl", np.concatenate(parts_of_latents)
+    says = unit_sums(says, drawn.unit)  # a unit says what its numbers say
     active = says > threshold
     flags = ["collapsed"] * (not active.any())
     parts = {name: says, "active": active}
@@ -31,10 +36,12 @@ def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, threshold:
 
 def spread(codes: Codes) -> Float[np.ndarray, " D"]:
     """The variance of each latent."""
-    mean = np.asarray(codes.mean, float)
-    if codes.weights is None:
-        return mean.var(axis=0)
-    return np.average((mean - np.average(mean, axis=0, weights=codes.weights)) ** 2, axis=0, weights=codes.weights)
+    weights = codes.weights
+    if weights is None:
+        return moments(codes.mean).variance
+    parts = (np.asarray(part, float) for _, part in dense_stretches(codes.mean))
+    around = (part - np.average(part, axis=0, weights=weights) for part in parts)
+    return np.concatenate([np.average(part**2, axis=0, weights=weights) for part in around])
 
 
 def divergence(
@@ -71,5 +78,5 @@ active_latents = Metric(
     logvar=True,
     exact=True,
     supervised=False,
-    takes=frozenset({"groups", "weights"}),
+    takes=frozenset({"groups", "weights", "units", "sparse"}),
 )

@@ -81,11 +81,16 @@ class IndependentGroups(NamedTuple):
 def independent_groups(matrix: Matrix) -> IndependentGroups:
     """The curve of groups: thresholds are the matrix's own entries, in rising order; edges at the threshold stay."""
     thresholds = np.unique(matrix[matrix > 0])
-    factors = (matrix.max(axis=0, initial=0.0)[None, :] >= thresholds[:, None]).sum(axis=1)
+    factors = _at_least(matrix.max(axis=0, initial=0.0), thresholds)
     # Each factor that has a latent at threshold t begins as a group of its own, and each edge at or above t of the
     # largest spanning tree between factors makes one group of two: groups(t) = factors(t) - joins(t).
-    joins = (np.array([level for level, _, _ in merges(matrix)])[None, :] >= thresholds[:, None]).sum(axis=1)
+    joins = _at_least(np.array([level for level, _, _ in merges(matrix)]), thresholds)
     return IndependentGroups(thresholds, factors, factors - joins)
+
+
+def _at_least(levels: Float[np.ndarray, " n"], thresholds: Float[np.ndarray, " T"]) -> Int[np.ndarray, " T"]:
+    """How many levels are no lower than each threshold."""
+    return len(levels) - np.searchsorted(np.sort(levels), thresholds)
 
 
 def merges(matrix: Matrix) -> list[tuple[float, int, int]]:

@@ -14,13 +14,16 @@ from sober.metrics.discrete import discretised, has_continuous
 from sober.metrics.interventions import differences, draw_pairs, fewer_than, sharing
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
 from sober.metrics.rows import TEST, TRAIN, sides
+from sober.metrics.shapes import at_most
 from sober.shared import Shared
 from sober.types import Codes
 
+WIDEST = 2_048  # latents whose products of pairs are made
 LARGEST = 1e6  # larger features are scaled down to it: the penalty hardly counts there, and rounding errors would
 
 
 def measure(codes: Codes, shared: Shared, *, seed: int, train: int, test: int, batch: int) -> Measured:
+    at_most(codes, WIDEST, "its classifier needs the products of all pairs of latents")
     classes = shared(discretised, codes)
     features, factor, alone = draw_points(classes, shared, train, test, batch, seed)
     features /= np.maximum(features.max(axis=0) / LARGEST, 1.0)
@@ -49,7 +52,7 @@ def draw_points(
     for rows, points in asked:
         groups = shared(sharing, rows)
         drawn, mates = draw_pairs(rows, groups, points, batch, rng)
-        features.append(differences(rows.mean, drawn.rows, mates))
+        features.append(differences(rows.mean, drawn.rows, mates, rows.unit))
         factors.append(drawn.factor)
         alone |= fewer_than(2, groups)
     return np.concatenate(features), np.concatenate(factors), alone
@@ -74,5 +77,5 @@ beta_vae = Metric(
     settings={"train": TRAIN, "test": TEST, "batch": 64},
     quick={"train": 200, "test": 100, "batch": 16},
     seconds=0.07,
-    takes=frozenset({"holes", "groups"}),
+    takes=frozenset({"holes", "groups", "units"}),
 )

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from jaxtyping import Float
 
 from sober.metrics.rows import sample
+from sober.metrics.shapes import at_most
 from sober.types import Codes
 
 LEAST = 1e-12  # eigenvalues of a correlation matrix below this are taken as this
+
+
+WIDEST = 4_096  # latents whose covariances are made
 
 
 def covariances(codes: Codes, samples: int | None = None, seed: int = 0) -> dict[str, Float[np.ndarray, "D D"]]:
@@ -18,6 +24,7 @@ def covariances(codes: Codes, samples: int | None = None, seed: int = 0) -> dict
     That is the covariance that samples have on average, so none need be drawn. Rows with weights have that of the means
     alone, but for a factor: how many rows they stand for is not known.
     """
+    at_most(codes, WIDEST, "it needs the covariances of all pairs of latents")
     drawn = codes if samples is None else sample(codes, samples, seed)
     mean = np.asarray(drawn.mean, float)
     mean = mean - np.average(mean, axis=0, weights=drawn.weights)
@@ -29,6 +36,12 @@ def covariances(codes: Codes, samples: int | None = None, seed: int = 0) -> dict
         return {"means": of_means}
     noise = np.exp(np.minimum(np.asarray(drawn.logvar, float), 230.0)).mean(axis=0)  # e^230 is 10^100
     return {"means": of_means, "samples": of_means + np.diag(noise)}
+
+
+def unit_blocks(covariance: Float[np.ndarray, "D D"], unit: int) -> Iterator[Float[np.ndarray, "d d"]]:
+    """The covariance within each unit; none where a latent is a single number, which has nothing to share."""
+    starts = range(0, len(covariance), unit) if unit > 1 else range(0)
+    return (covariance[first : first + unit, first : first + unit] for first in starts)
 
 
 def spectrum(covariance: Float[np.ndarray, "D D"]) -> tuple[Float[np.ndarray, " d"], bool]:

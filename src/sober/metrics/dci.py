@@ -10,23 +10,35 @@ A model is fitted to predict each factor from the whole code, and says how impor
 `study` (Locatello et al. 2020): gradient boosted trees; completeness weighted by columns. `paper`: a random forest
 whose depth is chosen on validation rows, completeness a plain mean (`weighted=False`); `lasso` its linear model, whose
 strength is chosen likewise.
+
+Of more than 512 latents each model sees those that know most of its factor (mutual information, on the rows to learn
+from), `screen` of them; the others count as of no importance. That is flagged, and the part `latents_kept` says so.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from sober.errors import RequestError, listed
+from sober.estimators.columns import by_column, is_wide, taken
 from sober.estimators.predictors import PREDICTORS, Fitted, Rows, nearest, points
+from sober.machine import in_order
 from sober.metrics.aggregate import completeness_columns, disentanglement_rows, shares
+from sober.metrics.discrete import discretised
+from sober.metrics.matrices import mutual_information
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
 from sober.metrics.rows import TEST, TRAIN, by_factor, split
+from sober.metrics.shapes import unit_sums
 from sober.shared import Shared
 from sober.types import Codes
+
+SCREEN = 64  # latents that a model of one factor sees, of wide codes
 
 
 class Fit(NamedTuple):
@@ -38,12 +50,16 @@ class Fit(NamedTuple):
     rare: bool  # whether some class is in one part of the rows only
 
 
-def measure(codes: Codes, shared: Shared, *, seed: int, train: int, test: int, trees: str, weighted: bool) -> Measured:
-    fit = fitted_importance(codes, shared, train, test, trees, seed)
+def measure(
+    codes: Codes, shared: Shared, *, seed: int, train: int, test: int, trees: str, weighted: bool, screen: int
+) -> Measured:
+    fit = fitted_importance(codes, shared, train, test, trees, screen, seed)
     values, parts = scores_of(fit.importances, weighted)
     values |= {"informativeness": fit.right.mean(), "nrmse": fit.nrmse.mean()}
     parts |= {"informativeness_per_factor": fit.right, "nrmse_per_factor": fit.nrmse}
-    return Measured({f"dci_{name}": float(value) for name, value in values.items()}, flags_of(fit), parts)
+    parts |= kept_latents(codes, screen)
+    flags = (*flags_of(fit), *["screened"] * is_wide(codes.mean))
+    return Measured({f"dci_{name}": float(value) for name, value in values.items()}, flags, parts)
 
 
 def scores_of(matrix: Float[np.ndarray, "D K"], weighted: bool) -> tuple[dict[str, float], dict[str, np.ndarray]]:
@@ -75,21 +91,60 @@ def flags_of(fit: Fit) -> tuple[str, ...]:
     return (*flags, *["one_factor"] * (factors == 1), *["rare_class"] * fit.rare)
 
 
-def fitted_importance(codes: Codes, shared: Shared, train: int, test: int, trees: str, seed: int) -> Fit:
+def fitted_importance(codes: Codes, shared: Shared, train: int, test: int, trees: str, screen: int, seed: int) -> Fit:
     """A model of each factor, learned from some of the rows that know it and tested on others."""
 
     def of_rows(part: Codes) -> Fit:
-        return shared(importance, *shared(split, part, train, test, seed), trees, seed)
+        return shared(importance, *shared(split, part, train, test, seed), trees, seed, screen)
 
     return by_factor(codes, shared, of_rows)
 
 
-def importance(learn: Codes, check: Codes, trees: str, seed: int) -> Fit:
-    """A model of each factor, learned from some rows and tested on others."""
+def importance(learn: Codes, check: Codes, trees: str, seed: int, screen: int = SCREEN) -> Fit:
+    """A model of each factor, learned from some rows and tested on others.
+
+    Of wide codes each model sees the latents that know most of its factor, `screen` of them. The importance of a vector
+    unit is that of all its numbers.
+    """
     if trees not in PREDICTORS:
         raise RequestError(f"dci: trees must be one of {listed(PREDICTORS)}, not {trees!r}")
-    fitted = PREDICTORS[trees](rows_of(learn), check.mean, seed)
-    return tested(fitted, learn, check)
+    if is_wide(learn.mean):
+        fitted = screened_models(learn, check, screen, lambda rows, x_test: PREDICTORS[trees](rows, x_test, seed))
+    else:
+        fitted = PREDICTORS[trees](rows_of(learn), check.mean, seed)
+    fit = tested(fitted, learn, check)
+    return fit._replace(importances=unit_sums(fit.importances.T, learn.unit).T)
+
+
+def screened_models(
+    learn: Codes, check: Codes, screen: int, fit: Callable[[Rows, Float[np.ndarray, "n d"]], Fitted]
+) -> Fitted:
+    """A model of each factor that sees the latents which know most of it, by the rows to learn from alone."""
+    kept = most_knowing(learn, screen)
+    columns = [by_column(part.mean) for part in (learn, check)]
+
+    def of_factor(k: int) -> Fitted:
+        x, x_test = (taken(table, kept[:, k]) for table in columns)
+        return fit(Rows(x, learn.factors[:, [k]], learn.about[k : k + 1], learn.groups), x_test)
+
+    found = list(in_order(of_factor, range(len(learn.about))))
+    importances = np.zeros((learn.mean.shape[1], len(found)))
+    for k, model in enumerate(found):
+        importances[kept[:, k], k] = model.importances[:, 0]
+    return Fitted(importances, [model.predicted[0] for model in found])
+
+
+def most_knowing(codes: Codes, screen: int) -> Int[np.ndarray, "S K"]:
+    """The latents that know most of each factor, in their own order; single numbers, also where they make units."""
+    if screen < 1:
+        raise RequestError(f"screen must be at least 1, not {screen}: how many latents a model sees")
+    known = mutual_information(discretised(dataclasses.replace(codes, unit=1)))
+    return np.sort(np.argsort(-known, axis=0, kind="stable")[: int(screen)], axis=0)
+
+
+def kept_latents(codes: Codes, screen: int) -> dict[str, np.ndarray]:
+    """How many latents each model saw, where there were too many to see them all."""
+    return {"latents_kept": np.asarray(min(int(screen), codes.mean.shape[1]))} if is_wide(codes.mean) else {}
 
 
 def rows_of(codes: Codes) -> Rows:
@@ -147,8 +202,8 @@ dci = Metric(
         ),
     },
     measure=measure,
-    settings={"train": TRAIN, "test": TEST, "trees": "boosted", "weighted": True},
+    settings={"train": TRAIN, "test": TEST, "trees": "boosted", "weighted": True, "screen": SCREEN},
     presets={"paper": {"trees": "forest", "weighted": False}, "lasso": {"trees": "lasso", "weighted": False}},
     seconds=3.0,
-    takes=frozenset({"holes", "groups"}),
+    takes=frozenset({"holes", "groups", "units", "sparse"}),
 )

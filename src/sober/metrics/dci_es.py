@@ -29,9 +29,11 @@ from sober.metrics.aggregate import completeness_columns, disentanglement_rows, 
 from sober.metrics.matrices import shortcomings
 from sober.metrics.metric import Change, Meaning, Measured, Metric, Traits
 from sober.metrics.rows import by_factor, split
+from sober.metrics.shapes import at_most, unit_sums
 from sober.shared import Shared
 from sober.types import Codes, Factor
 
+WIDEST = 1_024  # latents
 DEPTHS = (1, 2, 3, 4, 8, 10, 12, 14, 16, 18, 20, 32)  # of the authors' experiments
 
 SMALL = 20_000  # rows of all trees together, below which starting threads takes longer than growing the trees
@@ -45,6 +47,7 @@ class Probe(NamedTuple):
 
 
 def measure(codes: Codes, shared: Shared, *, seed: int, train: int, test: int, trees: int, deepest: int) -> Measured:
+    at_most(codes, WIDEST, "its forests try every latent at every split")
     depths = [depth for depth in DEPTHS if depth <= deepest]
     if len(depths) < 2:
         raise RequestError(f"dci_es: deepest must be at least 2, not {deepest}: one depth makes no curve")
@@ -102,7 +105,7 @@ def probe(learn: Codes, check: Codes, depth: int, trees: int, seed: int) -> Prob
         else:
             scores.append(explained(guess.reshape(len(truth), -1), truth.reshape(len(truth), -1)))
         columns.append(np.abs(model.feature_importances_))
-    return Probe(np.array(scores), np.stack(columns, axis=1))
+    return Probe(np.array(scores), unit_sums(np.stack(columns), learn.unit).T)
 
 
 def _targets(factor: Factor, column: np.ndarray) -> np.ndarray:
@@ -159,5 +162,5 @@ dci_es = Metric(
     quick={"train": 300, "test": 150, "trees": 5, "deepest": 3},
     seconds=25.0,
     default=False,
-    takes=frozenset({"holes", "groups"}),
+    takes=frozenset({"holes", "groups", "units"}),
 )

@@ -17,11 +17,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sober.estimators.predictors import Fitted
-from sober.estimators.regressors import Chosen, Parts, choose_forest, choose_lasso, fitted_by
-from sober.metrics.dci import Fit, flags_of, rows_of, scores_of, tested
+from sober.estimators.columns import Standardised, by_column, is_wide, taken
+from sober.estimators.predictors import STRENGTHS, Fitted, Rows, points
+from sober.estimators.regressors import Chosen, Parts, Validated, choose_forest, choose_lasso, fitted_by
+from sober.estimators.wide_lasso import wide_lasso
+from sober.metrics.dci import SCREEN, Fit, flags_of, kept_latents, most_knowing, rows_of, scores_of, tested
 from sober.metrics.metric import Alteration, Meaning, Measured, Metric, Traits
 from sober.metrics.rows import by_factor, split_in_three
+from sober.metrics.shapes import unit_sums
 from sober.shared import Shared
 from sober.types import Codes, Setting
 
@@ -30,14 +33,62 @@ REFERENCE = "Eastwood & Williams (2018) A Framework for the Quantitative Evaluat
 
 
 def measure_lasso(codes: Codes, shared: Shared, *, seed: int, train: int, validation: int, test: int) -> Measured:
-    return _measured(codes, shared, (train, validation, test), seed, choose_lasso, ("dci_lasso",))
+    fit = wide_lassos if is_wide(codes.mean) else functools.partial(_fitted, choose=choose_lasso)
+    return _measured(codes, shared, (train, validation, test), seed, fit, ("dci_lasso",))
 
 
 def measure_forest(
-    codes: Codes, shared: Shared, *, seed: int, train: int, validation: int, test: int, trees: int
+    codes: Codes, shared: Shared, *, seed: int, train: int, validation: int, test: int, trees: int, screen: int
 ) -> Measured:
     choose = functools.partial(choose_forest, trees=int(trees), seed=seed)
-    return _measured(codes, shared, (train, validation, test), seed, choose, ("dci_forest", "dci_forest_splits"))
+    fit = functools.partial(screened_forests if is_wide(codes.mean) else _fitted, choose=choose)
+    if is_wide(codes.mean):
+        fit = functools.partial(fit, screen=int(screen))
+    found = _measured(codes, shared, (train, validation, test), seed, fit, ("dci_forest", "dci_forest_splits"))
+    flags = (*found.flags, *["screened"] * is_wide(codes.mean))
+    return found._replace(flags=flags, parts={**found.parts, **kept_latents(codes, screen)})
+
+
+def _fitted(learn: Codes, valid: Codes, check: Codes, choose: Callable[[Parts], Chosen]) -> Validated:
+    return fitted_by(choose, rows_of(learn), rows_of(valid), check.mean)
+
+
+def screened_forests(
+    learn: Codes, valid: Codes, check: Codes, choose: Callable[[Parts], Chosen], screen: int
+) -> Validated:
+    """Forests of wide codes, each of which sees the latents that know most of its factor."""
+    kept = most_knowing(learn, screen)
+    columns = [by_column(part.mean) for part in (learn, valid, check)]
+    importances, predicted, options = [], [], []
+    for k in range(len(learn.about)):
+        x, x_valid, x_test = (taken(table, kept[:, k]) for table in columns)
+        fit, choice = (Rows(table, part.factors[:, [k]], part.about[k : k + 1], part.groups)
+                       for table, part in ((x, learn), (x_valid, valid)))  # fmt: skip
+        model = fitted_by(choose, fit, choice, x_test)
+        whole = np.zeros((len(model.importances), learn.mean.shape[1]))
+        whole[:, kept[:, k]] = model.importances[:, :, 0]
+        importances.append(whole)
+        predicted.append(model.predicted[0])
+        options.append(model.options[0])
+    return Validated(np.stack(importances, axis=2), predicted, np.array(options))
+
+
+def wide_lassos(learn: Codes, valid: Codes, check: Codes) -> Validated:
+    """Lassos of wide codes: no latent is left out. Strengths are tried from the strongest, as long as they help."""
+    x = Standardised(learn.mean)
+    x_valid, x_test = (Standardised(part.mean, x.by) for part in (valid, check))
+    targets, of_valid, middles, scales = [], [], [], []
+    for k, factor in enumerate(learn.about):
+        target = points(factor, learn.factors[:, k])
+        middles.append(target.mean(axis=0))
+        scales.append(float(np.sqrt(np.mean((target - middles[k]) ** 2))) or 1.0)
+        targets.append((target - middles[k]) / scales[k])
+        of_valid.append((points(factor, valid.factors[:, k]) - middles[k]) / scales[k])
+    found = wide_lasso(x, targets, x_valid, of_valid, STRENGTHS)
+    predicted = [x_test.times(model.coefficients).T * scale + middle
+                 for model, scale, middle in zip(found, scales, middles, strict=True)]  # fmt: skip
+    importances = np.stack([np.abs(model.coefficients).sum(axis=0) for model in found], axis=1)
+    return Validated(importances[None], predicted, np.array([model.strength[0] for model in found]))
 
 
 def _measured(
@@ -45,20 +96,20 @@ def _measured(
     shared: Shared,
     sizes: tuple[int, int, int],
     seed: int,
-    choose: Callable[[Parts], Chosen],
+    fit: Callable[[Codes, Codes, Codes], Validated],
     names: tuple[str, ...],
 ) -> Measured:
     """The scores of each way to count importances; the first also has those of the predictions."""
 
     def of_rows(part: Codes) -> tuple[np.ndarray, np.ndarray, Fit]:
         learn, valid, check = shared(split_in_three, part, *sizes, seed)
-        models = fitted_by(choose, rows_of(learn), rows_of(valid), check.mean)
-        fit = tested(Fitted(models.importances[0], models.predicted), learn, check)
-        return models.importances, models.options, fit
+        models = fit(learn, valid, check)
+        importances = unit_sums(models.importances.transpose(0, 2, 1), learn.unit).transpose(0, 2, 1)
+        return importances, models.options, tested(Fitted(importances[0], models.predicted), learn, check)
 
-    importances, options, fit = by_factor(codes, shared, of_rows)
-    values = {f"{names[0]}_informativeness": fit.right.mean(), f"{names[0]}_nrmse": fit.nrmse.mean()}
-    parts = {"informativeness_per_factor": fit.right, "nrmse_per_factor": fit.nrmse, "chosen": options}
+    importances, options, result = by_factor(codes, shared, of_rows)
+    values = {f"{names[0]}_informativeness": result.right.mean(), f"{names[0]}_nrmse": result.nrmse.mean()}
+    parts = {"informativeness_per_factor": result.right, "nrmse_per_factor": result.nrmse, "chosen": options}
     for name, matrix in zip(names, importances, strict=True):
         means, of_matrix = scores_of(matrix, weighted=False)
         values |= {f"{name}_{score}": value for score, value in means.items()}
@@ -66,7 +117,7 @@ def _measured(
         for part, array in of_matrix.items():
             what, per, variable = part.partition("_per_")
             parts[f"{what}{suffix}{per}{variable}"] = array
-    return Measured({name: float(value) for name, value in values.items()}, flags_of(fit), parts)
+    return Measured({name: float(value) for name, value in values.items()}, flags_of(result), parts)
 
 
 MIXED: tuple[Alteration, ...] = ("merged factors",)  # trees can take it apart, a lasso cannot
@@ -123,7 +174,7 @@ dci_lasso = Metric(
     group="dci_paper",
     seconds=3.0,
     default=False,
-    takes=frozenset({"holes", "groups"}),
+    takes=frozenset({"holes", "groups", "units", "sparse"}),
 )
 
 dci_forest = Metric(
@@ -136,10 +187,10 @@ dci_forest = Metric(
         **_shares("dci_forest_splits", "random forest, importance as the share of splits"),
     },
     measure=measure_forest,
-    settings={**_SETTINGS, "trees": 10},
+    settings={**_SETTINGS, "trees": 10, "screen": SCREEN},
     quick={"trees": 2},
     group="dci_paper",
     seconds=20.0,
     default=False,
-    takes=frozenset({"holes", "groups"}),
+    takes=frozenset({"holes", "groups", "units", "sparse"}),
 )

@@ -54,5 +54,5 @@ dcimig = Metric(
     seconds=0.01,
     exact=True,
     default=False,
-    takes=frozenset({"holes", "groups", "weights"}),
+    takes=frozenset({"holes", "groups", "weights", "units", "sparse"}),
 )

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sober.errors import RequestError
+from sober.estimators.columns import is_wide
 from sober.estimators.neighbours import jittered, number_information
 from sober.metrics.matrices import Information, counted_information, information_flags
 from sober.metrics.metric import Meaning, Measured, Metric, NotMeasuredError, Traits
@@ -37,6 +38,8 @@ def measure(
     else:
         if codes.weights is not None:
             raise NotMeasuredError("distances of neighbours have no form in which rows have weights")
+        if codes.unit > 1 or is_wide(codes.mean):
+            raise NotMeasuredError("neighbours are looked for in single latents, one by one: take estimator='bins'")
 
         def of_rows(part: Codes) -> Information:
             return shared(neighbour_information, shared(sample, part, samples, seed), neighbours, seed)
@@ -121,5 +124,5 @@ edi = Metric(
     seconds=0.02,
     exact=True,
     default=False,
-    takes=frozenset({"holes", "groups", "weights"}),
+    takes=frozenset({"holes", "groups", "weights", "units", "sparse"}),
 )

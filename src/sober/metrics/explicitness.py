@@ -5,6 +5,8 @@
 of a logistic regression for each value against the rest, on standardised codes of test rows. `study` gives the area
 itself, where chance is 0.5; `paper` rescales it so that chance is 0. `classifier="multinomial"` fits all values of a
 factor in one softmax.
+
+Of more than 512 latents, which explain anything in sample, each penalty is chosen on every fifth training row.
 """
 
 from __future__ import annotations
@@ -15,10 +17,12 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from sober.errors import RequestError
+from sober.estimators.columns import WIDE, is_wide, spread
 from sober.estimators.linear import auc, multinomial, one_vs_rest, softmax
 from sober.estimators.scaling import standardised
+from sober.estimators.wide_linear import wide_logits
 from sober.metrics.discrete import discretised, has_continuous
-from sober.metrics.metric import Meaning, Measured, Metric, Traits
+from sober.metrics.metric import Meaning, Measured, Metric, NotMeasuredError, Traits
 from sober.metrics.rows import TEST, TRAIN, by_factor, split
 from sober.shared import Shared
 from sober.types import Codes
@@ -38,6 +42,7 @@ def measure(
         per_factor = 2 * per_factor - 1
     value = max(0.0, float(per_factor.mean()))  # an area below 0.5, rescaled, would be negative
     flags = ["rare_class"] * rare + ["binned_factor"] * has_continuous(codes) + ["collapsed"] * dead
+    flags += ["chosen_penalty"] * is_wide(codes.mean)
     return Measured({"explicitness": value}, tuple(flags), {"explicitness_per_factor": per_factor})
 
 
@@ -51,15 +56,44 @@ class Areas(NamedTuple):
 
 def mean_areas(learn: Codes, check: Codes, classifier: str) -> Areas:
     """The mean area of each factor, learned from some rows and tested on others; factors are classes."""
-    x, x_test = standardised(learn.mean, check.mean)
-    areas = [
-        class_areas(x, learn.factors[:, k], x_test, check.factors[:, k], factor.size, classifier)
-        for k, factor in enumerate(learn.about)
-    ]
+    areas = (wide_areas if is_wide(learn.mean) else narrow_areas)(learn, check, classifier)
     known = [area[np.isfinite(area)] for area in areas]
     per_factor = np.array([area.mean() if len(area) else 0.5 for area in known])  # unknown counts as chance
     rare = any(len(few) < len(all_) for few, all_ in zip(known, areas, strict=True))
-    return Areas(per_factor, rare, not np.ptp(learn.mean, axis=0).any())
+    return Areas(per_factor, rare, not spread(learn.mean).any())
+
+
+def narrow_areas(learn: Codes, check: Codes, classifier: str) -> list[Float[np.ndarray, " C"]]:
+    """The areas of every factor's values, by classifiers at their exact optimum."""
+    x, x_test = standardised(learn.mean, check.mean)
+    return [
+        class_areas(x, learn.factors[:, k], x_test, check.factors[:, k], factor.size, classifier)
+        for k, factor in enumerate(learn.about)
+    ]
+
+
+def wide_areas(learn: Codes, check: Codes, classifier: str) -> list[Float[np.ndarray, " C"]]:
+    """The same of more latents than can stand beside each other: all classifiers at once, each penalty chosen."""
+    if classifier != "one_vs_rest":
+        raise NotMeasuredError(f"of more than {WIDE} latents there is no multinomial form: classifier='one_vs_rest'")
+    out = []
+    for k, logits in enumerate(read_out(learn, check)):
+        areas = auc(logits.T, check.factors[:, k], np.arange(len(logits)))
+        count = np.bincount(learn.factors[:, k], minlength=len(logits))
+        out.append(np.where((count > 0) & (count < len(learn.factors)), areas, np.nan))
+    return out
+
+
+def read_out(learn: Codes, check: Codes) -> list[Float[np.ndarray, "C n"]]:
+    """Logits of each value of each factor on the rows to check, by penalised logistic regressions of the wide code.
+
+    Of two values one is asked for, and the other has the opposite.
+    """
+    asked = [range(factor.size) if factor.size > 2 else (1,) for factor in learn.about]
+    own = [learn.factors[:, k] == value for k, values in enumerate(asked) for value in values]
+    logits = wide_logits(learn.mean, np.array(own), check.mean, learn.groups)
+    parts = np.split(logits, np.cumsum([len(values) for values in asked])[:-1])
+    return [part if len(part) > 1 else np.concatenate([-part, part]) for part in parts]
 
 
 def class_areas(
@@ -96,5 +130,5 @@ explicitness = Metric(
     settings={"train": TRAIN, "test": TEST, "classifier": "one_vs_rest", "rescaled": False},
     presets={"paper": {"rescaled": True}},
     seconds=0.3,
-    takes=frozenset({"holes", "groups"}),
+    takes=frozenset({"holes", "groups", "units", "sparse"}),
 )

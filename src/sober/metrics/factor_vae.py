@@ -16,8 +16,11 @@ from sober.metrics.discrete import discretised, has_continuous
 from sober.metrics.interventions import Drawn, draw_fixed, fewer_than, sharing, variances
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
 from sober.metrics.rows import TEST, TRAIN, sample, sides
+from sober.metrics.shapes import at_most, unit_sums
 from sober.shared import Shared
 from sober.types import Codes
+
+WIDEST = 4_096  # latents whose variances are held for all batches at once
 
 
 def measure(
@@ -34,11 +37,12 @@ def measure(
 ) -> Measured:
     if prune not in ("variance", "std"):
         raise RequestError(f"factor_vae: prune must be 'variance' or 'std', not {prune!r}")
+    at_most(codes, WIDEST, "every latent has a variance in each of the batches")
     classes = shared(discretised, codes)
     parts_of_rows = [classes] if codes.groups is None else list(shared(sides, classes, train, test, seed))
     few = any(fewer_than(batch, shared(sharing, rows)) for rows in parts_of_rows)
     flags = ["few_rows"] * few + ["binned_factor"] * has_continuous(codes)
-    whole = overall_variances(shared(sample, classes, samples, seed).mean)
+    whole = overall_variances(shared(sample, classes, samples, seed).mean, codes.unit)
     active = (whole if prune == "variance" else np.sqrt(whole)) >= threshold
     if not active.any():
         parts = {"votes": np.zeros((len(active), len(codes.about)), int), "active": active}
@@ -54,7 +58,7 @@ def measure(
             for rows, points in zip(parts_of_rows, (train, test), strict=True)
         ]
     learned, checked = (
-        votes(rows.mean, drawn, whole, active, len(codes.about))
+        votes(rows.mean, drawn, whole, active, len(codes.about), codes.unit)
         for rows, drawn in zip(parts_of_rows, cast, strict=True)
     )
     flags += ["one_factor"] * (len(codes.about) == 1)
@@ -62,9 +66,9 @@ def measure(
     return Measured({"factor_vae": majority(learned, checked)}, tuple(flags), parts)
 
 
-def overall_variances(mean: Float[np.ndarray, "N D"]) -> Float[np.ndarray, " D"]:
-    """The variance of each latent over all rows."""
-    return np.var(np.asarray(mean, float), axis=0, ddof=min(1, len(mean) - 1))
+def overall_variances(mean: Float[np.ndarray, "N D"], unit: int = 1) -> Float[np.ndarray, " U"]:
+    """The variance of each latent over all rows; of a vector unit the trace of its covariance."""
+    return unit_sums(np.var(np.asarray(mean, float), axis=0, ddof=min(1, len(mean) - 1)), unit)
 
 
 def votes(
@@ -73,10 +77,11 @@ def votes(
     whole: Float[np.ndarray, " D"],
     active: Bool[np.ndarray, " D"],
     factors: int,
+    unit: int = 1,
 ) -> Int[np.ndarray, "D K"]:
     """How often each latent varied least, by the factor that was held fixed."""
     kept = np.flatnonzero(active)
-    chosen = kept[np.argmin(variances(mean, drawn.rows)[:, kept] / whole[kept], axis=1)]
+    chosen = kept[np.argmin(variances(mean, drawn.rows, unit)[:, kept] / whole[kept], axis=1)]
     flat = np.bincount(chosen * factors + drawn.factor, minlength=len(active) * factors)
     return flat.reshape(len(active), factors)
 
@@ -106,5 +111,5 @@ factor_vae = Metric(
     settings={"train": TRAIN, "test": TEST, "batch": 64, "samples": 10_000, "threshold": 0.05, "prune": "variance"},
     quick={"train": 200, "test": 100, "batch": 16},
     seconds=0.03,
-    takes=frozenset({"holes", "groups"}),
+    takes=frozenset({"holes", "groups", "units"}),
 )

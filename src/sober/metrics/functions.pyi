@@ -108,6 +108,7 @@ def dci(
     test: int = 5000,
     trees: str = "boosted",
     weighted: bool = True,
+    screen: int = 64,
     preset: str = "study",
     seed: int = 0,
     names: Sequence[str] | None = None,
@@ -145,6 +146,7 @@ def dci_forest(
     validation: int = 17854,
     test: int = 17854,
     trees: int = 10,
+    screen: int = 64,
     preset: str = "study",
     seed: int = 0,
     names: Sequence[str] | None = None,
@@ -506,6 +508,24 @@ def tad(
 ) -> Scores:
     """Is each binary attribute told by one latent, and by that one alone?"""
 
+def best_latent(
+    codes: Any,
+    factors: Any,
+    *,
+    samples: int = 10000,
+    held_out: str = "drawn",
+    by: str = "f1",
+    preset: str = "study",
+    seed: int = 0,
+    names: Sequence[str] | None = None,
+    kinds: str | Sequence[str] | Mapping[str, str] | None = None,
+    groups: Any = None,
+    weights: Any = None,
+    repeats: int = 1,
+    chance: int = 0,
+) -> Scores:
+    """How well is each value of a factor told by the best single latent?"""
+
 def mi(
     codes: Any,
     factors: Any,
@@ -530,6 +550,7 @@ def gbt(
     train: int = 10000,
     test: int = 5000,
     trees: str = "boosted",
+    screen: int = 64,
     preset: str = "study",
     seed: int = 0,
     names: Sequence[str] | None = None,

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from jaxtyping import Float
 
-from sober.metrics.covariance import covariances, spectrum
+from sober.metrics.covariance import covariances, spectrum, unit_blocks
 from sober.metrics.metric import Meaning, Measured, Metric, NotMeasuredError, Traits
 from sober.metrics.rows import TRAIN, sample
 from sober.shared import Shared
@@ -27,11 +28,19 @@ def measure(codes: Codes, shared: Shared, *, seed: int, samples: int) -> Measure
     names = {"means": "gaussian_total_correlation", "samples": "gaussian_total_correlation_sampled"}
     found = shared(covariances, shared(sample, codes, samples, seed))
     for of, covariance in found.items():
-        eigenvalues, singular = spectrum(covariance)
-        values[names[of]] = max(0.0, float(-0.5 * np.log(eigenvalues).sum()))
+        whole, singular = total_correlation(covariance)
+        # What the numbers of a unit have to do with each other is not between units.
+        inside = [total_correlation(block)[0] for block in unit_blocks(covariance, codes.unit)]
+        values[names[of]] = max(0.0, whole - sum(inside))
         flags |= {"singular"} if singular else set()
         flags |= {"collapsed"} if not np.diag(covariance).any() else set()
     return Measured(values, tuple(flags), {f"covariance_{of}": covariance for of, covariance in found.items()})
+
+
+def total_correlation(covariance: Float[np.ndarray, "D D"]) -> tuple[float, bool]:
+    """Of a Gaussian with this covariance, in nats; and whether some latent has none, or follows from others."""
+    eigenvalues, singular = spectrum(covariance)
+    return float(-0.5 * np.log(eigenvalues).sum()), singular
 
 
 gaussian_total_correlation = Metric(
@@ -63,5 +72,5 @@ gaussian_total_correlation = Metric(
     logvar=True,
     exact=True,
     supervised=False,
-    takes=frozenset({"groups", "weights"}),
+    takes=frozenset({"groups", "weights", "units"}),
 )

@@ -12,6 +12,10 @@ published, or measured on a half that was held out (`held_out`).
 Which latents are active, the authors' two repositories say differently. `tripod`, the default: those whose
 interquartile range is more than a tenth of the largest. `lq`: those whose range is more than a twentieth of the
 largest.
+
+Of more than 512 latents: equal values are dealt with by the mean over all orders, without noise; where the quartiles of
+all latents agree, as those of sparse ones do, `lq` says which are active; and explicitness is that of penalised
+regressions, on a half that was held out. All three are flagged or said on the page.
 """
 
 from __future__ import annotations
@@ -22,11 +26,14 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from sober.errors import RequestError
+from sober.estimators.columns import WIDE, Table, by_column, is_sparse, is_wide, spread, stretches, taken
 from sober.estimators.discrete import classes, entropy, information
 from sober.estimators.neighbours import class_information, jittered
 from sober.estimators.scaling import in_range, standardised
+from sober.estimators.tied_neighbours import tied_class_information
 from sober.metrics.discrete import discretised, has_continuous
-from sober.metrics.metric import Change, Meaning, Measured, Metric, Traits
+from sober.metrics.explicitness import read_out
+from sober.metrics.metric import Change, Meaning, Measured, Metric, NotMeasuredError, Traits
 from sober.metrics.rows import TRAIN, by_factor, halves, sample
 from sober.shared import Shared
 from sober.types import Codes
@@ -50,8 +57,9 @@ def measure(
     classed = shared(discretised, codes)
     drawn = shared(sample, classed, samples, seed)
     discrete = latents == "discrete"
+    fresh = "drawn" if is_wide(codes.mean) and held_out == "none" else held_out  # so many latents explain any row seen
     explicit, rare = by_factor(
-        classed, shared, lambda part: explained_entropy(*shared(halves, part, samples, held_out, seed), discrete)
+        classed, shared, lambda part: explained_entropy(*shared(halves, part, samples, fresh, seed), discrete)
     )
     nmi = by_factor(
         classed,
@@ -60,9 +68,16 @@ def measure(
             normalised_information, shared(sample, part, samples, seed), 0 if discrete else int(neighbours), seed
         ),
     )
-    active = active_latents(np.asarray(drawn.mean, float), prune, discrete)
+    wide = is_wide(drawn.mean)
+    if wide and discrete:
+        raise NotMeasuredError(f"of more than {WIDE} latents there is no form for discrete ones: latents='continuous'")
+    active = wide_active(drawn.mean, prune) if wide else active_latents(np.asarray(drawn.mean, float), prune, discrete)
+    ranged = wide and prune == "tripod" and not active.any()
+    if ranged:  # sparse latents are 0 at both quartiles
+        active = wide_active(drawn.mean, "lq")
     modular, compact = concentration(nmi[active]), concentration(nmi[active].T)
     flags = ["binned_factor"] * has_continuous(codes) + ["rare_class"] * rare
+    flags += ["chosen_penalty"] * wide + ["sparse_latents"] * bool(ranged and active.any())
     flags += ["one_factor"] * (nmi.shape[1] == 1) + ["one_latent"] * bool(active.sum() == 1)
     if not active.any():
         values = dict.fromkeys(("infom", "infoe", "infoc"), 0.0)
@@ -82,7 +97,9 @@ def measure(
 
 def normalised_information(codes: Codes, neighbours: int, seed: int) -> Float[np.ndarray, "D K"]:
     """I(z_j; v_k) / H(v_k), by nearest neighbours; with none of them by counts, for latents of few values."""
-    if neighbours:
+    if is_wide(codes.mean):
+        matrix = tied_class_information(codes.mean, codes.factors, neighbours)
+    elif neighbours:
         matrix = class_information(jittered(codes.mean, np.random.default_rng([seed, 4])), codes.factors, neighbours)
     else:
         matrix = information(np.stack([classes(column) for column in codes.mean.T], axis=1), codes.factors)
@@ -103,6 +120,23 @@ def active_latents(mean: Float[np.ndarray, "N D"], prune: str, discrete: bool) -
     return spread > (0.1 if discrete else spread.max() / 10)
 
 
+def wide_active(mean: Table, prune: str) -> Bool[np.ndarray, " D"]:
+    """The same of wide codes, which are not all looked at at once."""
+    if prune not in ("tripod", "lq"):
+        raise RequestError(f"infomec: prune must be 'tripod' or 'lq', not {prune!r}")
+    if prune == "lq":
+        reach = spread(mean)
+        return reach > reach.max() / 20
+    table, quarter = by_column(mean), mean.shape[0] / 4 - 1
+    looked = np.diff(table.indptr) > quarter if is_sparse(table) else np.full(mean.shape[1], True)
+    between, candidates = np.zeros(mean.shape[1]), np.flatnonzero(looked)  # the others are 0 at both quartiles
+    for which in stretches(mean):
+        some = candidates[(candidates >= which.start) & (candidates < which.stop)]
+        low, high = np.quantile(np.asarray(taken(table, some), float), [0.25, 0.75], axis=0)
+        between[some] = high - low
+    return between > between.max() / 10
+
+
 def concentration(rows: Float[np.ndarray, "n m"]) -> Float[np.ndarray, " n"]:
     """How much of each row's sum is in its largest entry: 1 for all of it, 0 for equal shares, and 0 for no sum."""
     n, m = rows.shape
@@ -117,6 +151,8 @@ def concentration(rows: Float[np.ndarray, "n m"]) -> Float[np.ndarray, " n"]:
 
 def explained_entropy(learn: Codes, check: Codes, discrete: bool) -> tuple[Float[np.ndarray, " K"], bool]:
     """1 - CE(v_k | z) / log n_k of each factor; and whether some class is in one part of the rows only."""
+    if is_wide(learn.mean):
+        return wide_explained_entropy(learn, check)
     x, x_test = _one_hot(learn.mean, check.mean) if discrete else standardised(learn.mean, check.mean)
     out, rare = np.zeros(len(learn.about)), False
     for k in range(len(learn.about)):
@@ -125,6 +161,25 @@ def explained_entropy(learn: Codes, check: Codes, discrete: bool) -> tuple[Float
         rare |= set(np.unique(truth)) != set(np.unique(answer))
         if len(np.unique(truth)) > 1 and known.any():
             out[k] = 1.0 - log_loss(x, truth, x_test[known], answer[known]) / np.log(len(np.unique(truth)))
+    return out, bool(rare)
+
+
+def wide_explained_entropy(learn: Codes, check: Codes) -> tuple[Float[np.ndarray, " K"], bool]:
+    """The same of wide codes, by penalised regressions of each value against the rest.
+
+    Their probabilities are made to add up to 1, and divided by how frequent each value is, as balanced classes are.
+    """
+    out, rare = np.zeros(len(learn.about)), False
+    for k, logits in enumerate(read_out(learn, check)):
+        answer = check.factors[:, k]
+        share = np.bincount(learn.factors[:, k], minlength=len(logits)) / len(learn.factors)
+        known, there = share[answer] > 0, np.flatnonzero(share)
+        rare |= set(there) != set(np.unique(answer))
+        if len(there) > 1 and known.any():
+            log_odds = -np.logaddexp(0, -logits[there]) - np.log(share[there])[:, None]
+            log_chance = log_odds - np.logaddexp.reduce(log_odds, axis=0)
+            right = log_chance[np.searchsorted(there, answer[known]), np.flatnonzero(known)]
+            out[k] = 1.0 + right.mean() / np.log(len(there))
     return out, bool(rare)
 
 
@@ -191,5 +246,5 @@ infomec = Metric(
     quick={"samples": 300},
     seconds=5.0,
     default=False,
-    takes=frozenset({"holes", "groups"}),
+    takes=frozenset({"holes", "groups", "sparse"}),
 )

@@ -12,6 +12,7 @@ from sober.errors import RequestError, counted, listed
 from sober.estimators.discrete import classes
 from sober.metrics.arrays import as_array, as_columns
 from sober.metrics.rows import take
+from sober.metrics.shapes import flattened, is_large, tabled
 from sober.types import Codes, Factor, Kind
 
 FEW_GROUPS = 10  # below which a score depends on which of them were held out
@@ -40,13 +41,14 @@ def as_codes(
         return _capped(_grouped(_labelled(_counted(codes))))
     codes, logvar = as_array("codes", codes), None if logvar is None else as_array("logvar", logvar)
     factors, names, kinds = as_columns(factors, names, kinds)
+    codes, unit = flattened(codes)
     mean = _numbers("codes", codes)
-    spread = None if logvar is None else _log_variances(logvar)
+    spread = None if logvar is None else _log_variances(flattened(logvar)[0])
     if spread is not None and spread.shape != mean.shape:
         raise RequestError(f"logvar has shape {spread.shape}, codes {mean.shape}: they must agree")
     columns, about, known = _factors(factors, mean.shape[0], names, kinds)
     plain = Codes(mean, spread, columns, about, known=known, groups=_one_each("groups", groups, mean.shape[0]),
-                  weights=_one_each("weights", weights, mean.shape[0]))  # fmt: skip
+                  weights=_one_each("weights", weights, mean.shape[0]), unit=unit)  # fmt: skip
     return _capped(_grouped(_labelled(_counted(plain))))
 
 
@@ -115,6 +117,9 @@ def _counted(codes: Codes) -> Codes:
 
 
 def _numbers(name: str, array: Any) -> np.ndarray:
+    array = tabled(name, array)
+    if is_large(array):
+        return array
     array = np.asarray(array)
     if array.ndim != 2 or not array.size:
         hint = f": for one latent pass {name}[:, None]" if array.ndim == 1 and array.size else ""
@@ -143,6 +148,8 @@ def _check_finite(name: str, array: np.ndarray) -> None:
 
 
 def _capped(codes: Codes) -> Codes:
+    if not isinstance(codes.mean, np.ndarray):
+        return codes  # which were found to be no larger
     if codes.mean.dtype != np.float64 or np.abs(codes.mean).max() <= LARGEST:
         return codes
     largest = np.abs(codes.mean).max(axis=0)

@@ -13,9 +13,11 @@ from jaxtyping import Float, Int
 
 from sober.estimators.discrete import classes
 from sober.metrics.rows import Groups
+from sober.metrics.shapes import unit_lengths, unit_sums
 from sober.types import Codes
 
 CHUNK = 2**15  # rows looked up at once: some megabytes, which stay in the cache
+FEW = 32  # latents; of more, fewer rows are looked up at once
 
 
 class Drawn(NamedTuple):
@@ -79,30 +81,30 @@ def draw_pairs(
     return Drawn(factor, first), second
 
 
-def variances(mean: Float[np.ndarray, "N D"], rows: Int[np.ndarray, "P B"]) -> Float[np.ndarray, "P D"]:
-    """The variance of each latent within each batch of rows."""
-    out = np.empty((len(rows), mean.shape[1]))
-    for at in _chunks(rows):
+def variances(mean: Float[np.ndarray, "N D"], rows: Int[np.ndarray, "P B"], unit: int = 1) -> Float[np.ndarray, "P U"]:
+    """The variance of each latent within each batch of rows; of a vector unit the trace of its covariance."""
+    out = np.empty((len(rows), mean.shape[1] // unit))
+    for at in _chunks(rows, mean.shape[1]):
         values = mean.take(rows[at].T, axis=0).astype(float)  # (B, P, D): sums over the first axis add whole slabs
         values -= values.mean(axis=0)
-        out[at] = np.einsum("bpd,bpd->pd", values, values) / max(rows.shape[1] - 1, 1)
+        out[at] = unit_sums(np.einsum("bpd,bpd->pd", values, values), unit) / max(rows.shape[1] - 1, 1)
     return out
 
 
 def differences(
-    mean: Float[np.ndarray, "N D"], first: Int[np.ndarray, "P B"], second: Int[np.ndarray, "P B"]
-) -> Float[np.ndarray, "P D"]:
-    """The mean over a batch of pairs of |difference| in each latent."""
-    out = np.empty((len(first), mean.shape[1]))
-    for at in _chunks(first):
+    mean: Float[np.ndarray, "N D"], first: Int[np.ndarray, "P B"], second: Int[np.ndarray, "P B"], unit: int = 1
+) -> Float[np.ndarray, "P U"]:
+    """The mean over a batch of pairs of |difference| in each latent; of a vector unit, of its length."""
+    out = np.empty((len(first), mean.shape[1] // unit))
+    for at in _chunks(first, mean.shape[1]):
         values = mean.take(first[at].T, axis=0).astype(float)
         values -= mean.take(second[at].T, axis=0)
-        np.abs(values, out=values).mean(axis=0, out=out[at])
+        unit_lengths(values, unit).mean(axis=0, out=out[at])
     return out
 
 
-def _chunks(rows: Int[np.ndarray, "P B"]) -> list[slice]:
-    points = max(1, CHUNK // rows.shape[1])
+def _chunks(rows: Int[np.ndarray, "P B"], latents: int) -> list[slice]:
+    points = max(1, CHUNK // rows.shape[1] * FEW // max(latents, FEW))
     return [slice(at, at + points) for at in range(0, len(rows), points)]
 
 

@@ -16,6 +16,7 @@ from sober.estimators.discrete import binned, classes
 from sober.metrics.discrete import discretised, has_continuous
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
 from sober.metrics.rows import TRAIN, Groups, by_factor, sample
+from sober.metrics.shapes import unit_lengths, unit_spread, whole_units
 from sober.shared import Shared
 from sober.types import Codes
 
@@ -27,7 +28,7 @@ def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, quantile: 
         return robustness(shared(sample, part, samples, seed), quantile, factor_bins)
 
     matrix, alone = by_factor(classed, shared, of_rows)
-    farthest = reach(np.asarray(shared(sample, classed, samples, seed).mean, float))
+    farthest = reach(shared(sample, classed, samples, seed))
     moves = farthest > 0
     best = np.maximum(matrix.max(axis=1), 0.0)  # negative where latents stray farther from a group's mean
     value = float(np.average(best, weights=farthest)) if moves.any() else 0.0
@@ -39,34 +40,36 @@ def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, quantile: 
 
 def robustness(codes: Codes, quantile: float, factor_bins: int) -> tuple[Float[np.ndarray, "D K"], bool]:
     """1 - how far each latent strays while each factor is held fixed; and whether some value is that of one row."""
-    mean, factors = np.asarray(codes.mean, float), codes.factors
-    if factor_bins:
-        factors = binned(factors.astype(float), factor_bins)
-    farthest = reach(mean)
-    moves = farthest > 0
-    matrix = np.zeros((mean.shape[1], factors.shape[1]))
-    if moves.any():
-        strays = np.stack([deviations(mean[:, moves], classes(column), quantile) for column in factors.T], axis=1)
-        matrix[moves] = 1.0 - strays / farthest[moves, None]
+    factors = binned(codes.factors.astype(float), factor_bins) if factor_bins else codes.factors
+    labels = [classes(column) for column in factors.T]
+    farthest = reach(codes)
+    matrix = np.zeros((len(farthest), len(labels)))
+    for which, mean in whole_units(codes):
+        moves = np.flatnonzero(farthest[which] > 0)
+        if len(moves):
+            columns = (moves[:, None] * codes.unit + np.arange(codes.unit)).ravel()
+            strays = [deviations(mean[:, columns], label, quantile, codes.unit) for label in labels]
+            matrix[which.start + moves] = 1.0 - np.stack(strays, axis=1) / farthest[which][moves, None]
     return matrix, any((np.bincount(column) == 1).any() for column in factors.T)
 
 
-def reach(mean: Float[np.ndarray, "N D"]) -> Float[np.ndarray, " D"]:
+def reach(codes: Codes) -> Float[np.ndarray, " U"]:
     """The farthest that each latent strays from its mean."""
-    farthest = np.abs(mean - mean.mean(axis=0)).max(axis=0)
-    farthest[np.ptp(mean, axis=0) == 0] = 0.0  # rounding errors: the latent is constant
+    parts = (mean for _, mean in whole_units(codes))
+    farthest = np.concatenate([unit_lengths(mean - mean.mean(axis=0), codes.unit).max(axis=0) for mean in parts])
+    farthest[unit_spread(codes) == 0] = 0.0  # rounding errors: the latent is constant
     return farthest
 
 
 def deviations(
-    mean: Float[np.ndarray, "N D"], label: Int[np.ndarray, " N"], quantile: float
-) -> Float[np.ndarray, " D"]:
+    mean: Float[np.ndarray, "N D"], label: Int[np.ndarray, " N"], quantile: float, unit: int = 1
+) -> Float[np.ndarray, " U"]:
     """How far each latent strays from its mean among rows with the same label: a quantile, averaged over labels."""
     rows = Groups.of(label)
-    total = np.zeros(mean.shape[1])
+    total = np.zeros(mean.shape[1] // unit)
     for start, size in zip(rows.start, rows.size, strict=True):
         values = mean[rows.order[start : start + size]]
-        total += np.quantile(np.abs(values - values.mean(axis=0)), quantile, axis=0)
+        total += np.quantile(unit_lengths(values - values.mean(axis=0), unit), quantile, axis=0)
     return total / len(rows.size)
 
 
@@ -90,5 +93,5 @@ irs = Metric(
     presets={"paper": {"quantile": 1.0}},
     seconds=0.02,
     exact=True,
-    takes=frozenset({"holes", "groups"}),
+    takes=frozenset({"holes", "groups", "units", "sparse"}),
 )

@@ -70,5 +70,5 @@ jemmig = Metric(
     seconds=0.01,
     exact=True,
     default=False,
-    takes=frozenset({"holes", "groups", "weights"}),
+    takes=frozenset({"holes", "groups", "weights", "sparse"}),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -9,13 +11,22 @@ import scipy
 from jaxtyping import Float, Int
 
 from sober.errors import RequestError
+from sober.estimators.columns import WIDE, Standardised, Table, dense_stretches, is_sparse, is_wide, spread
+from sober.estimators.detection import ranked_columns
 from sober.estimators.discrete import BINS, binned, entropy, information_and_entropies
 from sober.estimators.scaling import standardised
+from sober.estimators.sparse_counts import SparseBins
+from sober.estimators.sparse_svm import wide_svm_accuracy
 from sober.estimators.svm import svm_accuracy
+from sober.estimators.vectors import unit_svm_accuracy, units, vector_information
 from sober.metrics.discrete import discretised, has_continuous
-from sober.metrics.rows import by_factor, own_rows, sample, split
+from sober.metrics.metric import NotMeasuredError
+from sober.metrics.rows import by_factor, own_rows, sample, shuffled, split
+from sober.metrics.shapes import unit_spread
 from sober.shared import Shared
 from sober.types import Codes
+
+VECTORS = 3_000  # rows that the vectors of a unit are compared in, each with each
 
 
 def factor_entropy(codes: Codes) -> Float[np.ndarray, " K"]:
@@ -28,7 +39,7 @@ class Information(NamedTuple):
 
     matrix: Float[np.ndarray, "D K"]
     of_factors: Float[np.ndarray, " K"]
-    of_latents: Float[np.ndarray, "D K"]
+    of_latents: Float[np.ndarray, "D K"]  # of a vector unit that varies: infinite
 
 
 def counted_information(codes: Codes, shared: Shared, samples: int, bins: int, seed: int) -> Information:
@@ -46,9 +57,39 @@ def mutual_information(codes: Codes, bins: int = BINS) -> Float[np.ndarray, "D K
 
 
 def information(codes: Codes, bins: int = BINS) -> Information:
-    """The same, and the entropies of latents and factors."""
-    matrix, of_latents, of_factors = information_and_entropies(binned(codes.mean, bins), codes.factors, codes.weights)
-    return Information(matrix, of_factors, np.broadcast_to(of_latents[:, None], matrix.shape))
+    """The same, and the entropies of latents and factors.
+
+    What a vector unit knows is estimated from nearest neighbours instead, and is at most the factor's entropy.
+    """
+    if codes.unit > 1:
+        matrix, of_latents = unit_information(codes), np.where(unit_spread(codes) > 0, np.inf, 0.0)
+    elif is_sparse(codes.mean):
+        cut = SparseBins.of(codes.mean, bins)
+        matrix, of_latents = cut.information(codes.factors, codes.weights), cut.entropy(codes.weights)
+    else:
+        parts = (binned(x, bins) for _, x in dense_stretches(codes.mean))
+        found = [information_and_entropies(part, codes.factors, codes.weights)[:2] for part in parts]
+        matrix, of_latents = (np.concatenate(kind) for kind in zip(*found, strict=True))
+    return Information(matrix, factor_entropy(codes), np.broadcast_to(of_latents[:, None], matrix.shape))
+
+
+def unit_information(codes: Codes) -> Float[np.ndarray, "U K"]:
+    """I(unit; factor) in nats, by nearest neighbours; factors are classes."""
+    if codes.weights is not None:
+        raise NotMeasuredError("distances of vector units have no form in which rows have weights")
+    rows = shuffled(len(codes.factors), 0)[:VECTORS]
+    factors = codes.factors[rows]
+    return np.minimum(vector_information(codes.mean[rows], codes.unit, factors), entropy(factors))
+
+
+def used_bins(codes: Codes, bins: int = BINS) -> Int[np.ndarray, " D"]:
+    """How many of its bins each latent has rows in."""
+    if codes.unit > 1:
+        raise NotMeasuredError("it asks how many bins a latent has rows in, and a vector unit is not cut into bins")
+    if is_sparse(codes.mean):
+        return (SparseBins.of(codes.mean, bins).counts() > 0).sum(axis=1)
+    parts = (binned(x, bins).T for _, x in dense_stretches(codes.mean))
+    return np.array([len(np.unique(column)) for part in parts for column in part])
 
 
 def known_shares(found: Information, over: str) -> Float[np.ndarray, "D K"]:
@@ -58,6 +99,8 @@ def known_shares(found: Information, over: str) -> Float[np.ndarray, "D K"]:
     """
     if over not in ("factor", "code"):
         raise RequestError(f"over must be 'factor' or 'code', not {over!r}: whose entropy information is divided by")
+    if over == "code" and np.isinf(found.of_latents).any():
+        raise NotMeasuredError("it divides by the entropy of a latent in bins, and a vector unit has none")
     whole = found.of_factors[None, :] if over == "factor" else found.of_latents
     return np.divide(found.matrix, whole, out=np.zeros_like(found.matrix), where=whole > 0)
 
@@ -74,15 +117,32 @@ def predictability(learn: Codes, check: Codes, strength: float = 0.01) -> Float[
     """How well one latent alone predicts a factor (Kumar et al. 2018), learned from some rows and tested on others.
 
     For a discrete factor the test accuracy of a linear support vector machine; for a continuous one the R² of a line.
+    A vector unit predicts with all its numbers, linearly.
     """
-    out = np.empty((learn.mean.shape[1], len(learn.about)))
+    out = np.empty((learn.mean.shape[1] // learn.unit, len(learn.about)))
     number = np.array([factor.kind == "continuous" for factor in learn.about], bool)
     if number.any():
-        out[:, number] = r_squared(learn.mean, learn.factors[:, number])
+        explained = r_squared if learn.unit == 1 else functools.partial(unit_r_squared, unit=learn.unit)
+        out[:, number] = explained(learn.mean, learn.factors[:, number])
     if not number.all():
         truth, answer = (part.factors[:, ~number].astype(np.int64) for part in (learn, check))
-        out[:, ~number] = svm_accuracy(learn.mean, truth, check.mean, answer, C=strength)
+        if learn.unit > 1:
+            out[:, ~number] = unit_svm_accuracy(learn.mean, truth, check.mean, answer, learn.unit, C=strength)
+        else:
+            accuracy = wide_svm_accuracy if is_wide(learn.mean) else svm_accuracy
+            out[:, ~number] = accuracy(learn.mean, truth, check.mean, answer, C=strength)
     return out
+
+
+def unit_r_squared(x: Table, y: Float[np.ndarray, "N K"], unit: int) -> Float[np.ndarray, "U K"]:
+    """How much of each column of y a linear model of each unit explains, in sample; 0 where y does not vary."""
+    y = standardised(y)[0]
+    out = []
+    for columns in units(x, unit):
+        part = standardised(columns)[0]
+        guess = part @ np.linalg.lstsq(part, y, rcond=None)[0]
+        out.append(np.clip(np.mean(guess * y, axis=0), 0.0, 1.0))  # the share of its variance: y and guess are centred
+    return np.array(out)
 
 
 def fitted_predictability(
@@ -106,18 +166,21 @@ def _shortcomings(learn: Codes, check: Codes) -> list[str]:
     discrete = [k for k, factor in enumerate(learn.about) if factor.kind != "continuous"]
     counts = [[np.bincount(rows.factors[:, k].astype(int)) > 0 for k in discrete] for rows in (learn, check)]
     rare = any(not np.array_equal(a, b) for a, b in zip(*counts, strict=True))
-    return ["rare_class"] * rare + ["collapsed"] * (not np.ptp(learn.mean, axis=0).any())
+    return ["rare_class"] * rare + ["collapsed"] * (not spread(learn.mean).any())
 
 
-def r_squared(x: Float[np.ndarray, "N D"], y: Float[np.ndarray, "N K"]) -> Float[np.ndarray, "D K"]:
+def r_squared(x: Table, y: Float[np.ndarray, "N K"]) -> Float[np.ndarray, "D K"]:
     """The squared correlation of each column of x with each of y; 0 where either does not vary."""
     return correlation(x, y) ** 2
 
 
 def correlation(
-    x: Float[np.ndarray, "N D"], y: Float[np.ndarray, "N K"], weights: Float[np.ndarray, " N"] | None = None
+    x: Table, y: Float[np.ndarray, "N K"], weights: Float[np.ndarray, " N"] | None = None
 ) -> Float[np.ndarray, "D K"]:
     """The correlation of each column of x with each of y; 0 where either does not vary."""
+    if is_wide(x):
+        _refuse_weights(weights)
+        return Standardised(x).against(standardised(y)[0].T).T / len(y)
     x, y = (standardised(part, weights=weights)[0] for part in (x, y))
     if weights is None:
         return x.T @ y / len(x)
@@ -125,9 +188,13 @@ def correlation(
 
 
 def rank_correlation(
-    x: Float[np.ndarray, "N D"], y: Float[np.ndarray, "N K"], weights: Float[np.ndarray, " N"] | None = None
+    x: Table, y: Float[np.ndarray, "N K"], weights: Float[np.ndarray, " N"] | None = None
 ) -> Float[np.ndarray, "D K"]:
     """The same of their ranks, ties sharing theirs (Spearman)."""
+    if is_wide(x):
+        _refuse_weights(weights)
+        ranks = standardised(scipy.stats.rankdata(y, axis=0))[0]
+        return np.concatenate([_ranks_with(part, ranks) for part in _column_parts(x)])
     if weights is None:
         return correlation(scipy.stats.rankdata(x, axis=0), scipy.stats.rankdata(y, axis=0))
     return correlation(weighted_ranks(x, weights), weighted_ranks(y, weights), weights)
@@ -141,6 +208,28 @@ def weighted_ranks(x: Float[np.ndarray, "N D"], weights: Float[np.ndarray, " N"]
         total = np.bincount(place, weights)
         out[:, j] = (np.cumsum(total) - total / 2)[place]
     return out
+
+
+def _refuse_weights(weights: Float[np.ndarray, " N"] | None) -> None:
+    if weights is not None:
+        raise NotMeasuredError(f"correlations of more than {WIDE} latents have no form in which rows have weights")
+
+
+def _column_parts(x: Table) -> Iterator[Table]:
+    """Its columns, a stretch at a time; all of them where they are sparse."""
+    if is_sparse(x):
+        yield x
+    else:
+        yield from (part for _, part in dense_stretches(x))
+
+
+def _ranks_with(x: Table, y: Float[np.ndarray, "N K"]) -> Float[np.ndarray, "D K"]:
+    """Correlations of the ranks of x with standardised y. Ranks less that of 0 are sparse where x is."""
+    if is_sparse(x):
+        ranks = ranked_columns(x)[1]
+        table = scipy.sparse.csc_array((ranks.value, ranks.row, ranks.start), shape=x.shape)
+        return Standardised(table.tocsr()).against(y.T).T / len(y)
+    return standardised(scipy.stats.rankdata(x, axis=0))[0].T @ y / len(y)
 
 
 def best_match(matrix: Float[np.ndarray, "D K"]) -> Int[np.ndarray, " K"]:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from sober.estimators.columns import spread
 from sober.metrics.matrices import best_match, correlation, matched, rank_correlation
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
 from sober.metrics.rows import TRAIN, by_factor, halves
@@ -43,7 +44,7 @@ def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, held_out: 
 
 def odd_inputs(codes: Codes) -> list[str]:
     """Flags about codes and factors that a correlation has nothing, or too much, to say of."""
-    dead = np.ptp(codes.mean, axis=0) == 0
+    dead = spread(codes.mean) == 0
     flags = ["dead_latent"] * bool(dead.any()) + ["collapsed"] * bool(dead.all())
     flags += ["few_latents"] * (codes.mean.shape[1] < len(codes.about))
     return flags + ["unordered_factor"] * any(factor.kind in ("categorical", "cyclic") for factor in codes.about)
@@ -66,5 +67,5 @@ mcc = Metric(
     presets={"paper": {"held_out": "none"}},
     seconds=0.05,
     default=False,
-    takes=frozenset({"holes", "groups", "weights"}),
+    takes=frozenset({"holes", "groups", "weights", "sparse"}),
 )

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from sober.errors import RequestError, counted, listed
+from sober.estimators.columns import in_memory
 from sober.metrics.rows import take
 from sober.shared import Shared
 from sober.types import Codes, Setting
@@ -17,6 +18,7 @@ from sober.types import Codes, Setting
 # Nothing is silent: what happened when the input was not what the formula has in mind, and what was done about it.
 FLAGS: dict[str, str] = {
     "binned_factor": "a continuous factor was cut into bins of equal width, for want of rows that share a value",
+    "chosen_penalty": "of so many latents a penalty was chosen on rows of its own, in place of that of the formula",
     "collapsed": "no latent carries anything: all are constant, or vary less than the metric's threshold",
     "constant_inside": "a factor has one value inside the region: its error there is in units of its spread outside",
     "constant_outside": "a factor has one value outside the region, so nothing can be learned of it; it was left out",
@@ -46,9 +48,11 @@ FLAGS: dict[str, str] = {
     "rare_class": "some value of a factor is missing from the training rows or from the test rows",
     "regressed_factor": "a continuous factor is regressed on: in means over factors its R² stands beside accuracies",
     "rescaled": "codes beyond 1e50 were divided by a power of two",
+    "screened": "each model saw only the latents that know most of its factor; the others count as of no importance",
     "short_of_rows": "too few rows for the largest training sets, which are left out, or for the whole test set",
     "singular": "some latents are constant (left out) or functions of others (eigenvalues kept above 1e-12)",
     "singletons": "some rows share their factor's value with no other row, and were compared with themselves",
+    "sparse_latents": "no latent has quartiles that differ, so those in use were told by their range",
     "split_factor": "a factor with more than two values was taken as one attribute for each of them",
     "unseen_value": "some value of a factor is found inside the region alone: not only its combinations are new",
     "two_values": "a factor with two values cannot score above 0, whatever the codes",
@@ -68,7 +72,7 @@ REASONS: dict[Odd, str] = {
     "groups": "it would put rows of one group on both sides of a split",
     "weights": "it has no form in which rows have weights",
     "units": "it looks at single numbers, and each unit holds several",
-    "sparse": "it needs every entry of the codes, and they are sparse",
+    "sparse": "it needs all codes at once, and they are sparse or too large: pass fewer latents, or fewer rows",
 }
 FEWEST = 100  # rows in which every factor is known, for a metric that needs them all at once
 
@@ -202,6 +206,8 @@ class Metric:
 
     def _fitting(self, codes: Codes, shared: Shared) -> Codes:
         """The codes as this metric can take them."""
+        if "sparse" not in self.takes and not isinstance(codes.mean, np.ndarray):
+            codes = shared(dense_if_small, codes)
         for odd in sorted(oddities(codes) - self.takes - {"holes"}):
             raise NotMeasuredError(REASONS[odd])
         if codes.known is None or "holes" in self.takes:
@@ -241,6 +247,11 @@ def oddities(codes: Codes) -> frozenset[Odd]:
         "sparse": not isinstance(codes.mean, np.ndarray),
     }
     return frozenset(odd for odd, is_there in there.items() if is_there)
+
+
+def dense_if_small(codes: Codes) -> Codes:
+    """Sparse codes as one array, where that is small enough for every metric to have it."""
+    return dataclasses.replace(codes, mean=in_memory(codes.mean))
 
 
 def varying(codes: Codes) -> Codes:

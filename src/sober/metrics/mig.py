@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sober.errors import RequestError
+from sober.estimators.columns import dense_stretches
 from sober.estimators.discrete import BINS, entropy
 from sober.estimators.mixture import gaussian_information
 from sober.metrics.aggregate import gap
@@ -28,7 +29,7 @@ from sober.types import Codes
 def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, bins: int, latents: str) -> Measured:
     if latents not in ("means", "distributions"):
         raise RequestError(f"mig: latents must be 'means' or 'distributions', not {latents!r}")
-    if latents == "distributions" and codes.logvar is not None:
+    if latents == "distributions" and codes.logvar is not None and codes.unit == 1:
         if codes.weights is not None:
             raise NotMeasuredError("distributions of latents have no form in which rows have weights")
 
@@ -43,7 +44,7 @@ def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, bins: int,
     varies = uncertainty > 0
     gaps = np.where(varies, gap(matrix) / np.where(varies, uncertainty, 1.0), 0.0)
     flags = ["constant_factor"] * (not varies.all()) + ["one_latent"] * (len(matrix) == 1)
-    flags += ["means_only"] * (latents == "distributions" and codes.logvar is None)
+    flags += ["means_only"] * (latents == "distributions" and (codes.logvar is None or codes.unit > 1))
     flags += ["collapsed"] * (not matrix.any())
     flags += ["binned_factor"] * has_continuous(codes)
     value = float(gaps[varies].mean()) if varies.any() else 0.0
@@ -54,7 +55,9 @@ def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, bins: int,
 def distribution_information(codes: Codes) -> tuple[Float[np.ndarray, "D K"], Float[np.ndarray, " K"]]:
     """I(z; v) where z is drawn from q(z|x), over all rows, and H(v); factors are classes."""
     assert codes.logvar is not None
-    return gaussian_information(codes.mean, codes.logvar, codes.factors)[0], entropy(codes.factors)
+    both = zip(dense_stretches(codes.mean), dense_stretches(codes.logvar), strict=True)
+    matrix = [gaussian_information(mean, logvar, codes.factors)[0] for (_, mean), (_, logvar) in both]
+    return np.concatenate(matrix), entropy(codes.factors)
 
 
 mig = Metric(
@@ -74,5 +77,5 @@ mig = Metric(
     seconds=0.01,
     logvar=True,
     exact=True,
-    takes=frozenset({"holes", "groups", "weights"}),
+    takes=frozenset({"holes", "groups", "weights", "units", "sparse"}),
 )

@@ -45,5 +45,5 @@ mig_sup = Metric(
     seconds=0.01,
     exact=True,
     default=False,
-    takes=frozenset({"holes", "groups", "weights"}),
+    takes=frozenset({"holes", "groups", "weights", "units", "sparse"}),
 )

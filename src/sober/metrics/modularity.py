@@ -13,10 +13,10 @@ import numpy as np
 import scipy
 from jaxtyping import Bool, Float
 
-from sober.estimators.discrete import BINS, binned
+from sober.estimators.discrete import BINS
 from sober.metrics.aggregate import alive, modularity_rows
 from sober.metrics.discrete import discretised, has_continuous
-from sober.metrics.matrices import counted_information, information
+from sober.metrics.matrices import counted_information, information, used_bins
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
 from sober.metrics.rows import TRAIN, effective_rows, own_rows, sample
 from sober.shared import Shared
@@ -47,7 +47,7 @@ def informative(codes: Codes, matrix: Float[np.ndarray, "D K"], bins: int) -> Bo
     Twice the number of rows times the estimated information of independent classes follows a χ² distribution with
     (bins in use - 1) · (classes - 1) degrees of freedom (the G-test). Rows with weights count as fewer (Kish 1965).
     """
-    used = np.array([len(np.unique(column)) for column in binned(codes.mean, bins).T])
+    used = used_bins(codes, bins)
     classes = np.array([factor.size for factor in codes.about])
     freedom = np.maximum((used[:, None] - 1) * (classes[None, :] - 1), 1)
     return (matrix > scipy.stats.chi2.isf(CHANCE, freedom) / (2 * effective_rows(codes))).any(axis=1)
@@ -69,5 +69,5 @@ modularity = Metric(
     presets={"active": {"active": True}},
     seconds=0.01,
     exact=True,
-    takes=frozenset({"holes", "groups", "weights"}),
+    takes=frozenset({"holes", "groups", "weights", "units", "sparse"}),
 )

@@ -14,17 +14,20 @@ from jaxtyping import Float
 from sober.estimators.discrete import BINS, binned, information
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
 from sober.metrics.rows import TRAIN, sample
+from sober.metrics.shapes import at_most
 from sober.shared import Shared
 from sober.types import Codes
 
-WIDEST = 230.0  # log-variance: e^230 is 10^100
+WIDEST = 1_024  # latents whose pairs are gone through
+LARGEST = 230.0  # log-variance: e^230 is 10^100
 
 
 def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, bins: int) -> Measured:
+    at_most(codes, WIDEST, "it needs the information of all pairs of latents")
     drawn = shared(sample, codes, samples, seed)
     latents = {"mutual_information": drawn.mean}
     if drawn.logvar is not None:
-        std = np.exp(np.minimum(np.asarray(drawn.logvar, float), WIDEST) / 2)
+        std = np.exp(np.minimum(np.asarray(drawn.logvar, float), LARGEST) / 2)
         noise = np.random.default_rng([seed, 5]).standard_normal(std.shape)
         latents["mutual_information_sampled"] = drawn.mean + std * noise
     between = {name: pairwise(values, bins, drawn.weights) for name, values in latents.items()}

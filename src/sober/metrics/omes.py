@@ -25,9 +25,11 @@ from sober.metrics.discrete import discretised, has_continuous
 from sober.metrics.interventions import agreeing_but
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
 from sober.metrics.rows import Groups
+from sober.metrics.shapes import at_most
 from sober.shared import Shared
 from sober.types import Codes
 
+WIDEST = 1_024  # latents
 FEW = 100  # pairs, below which a correlation is hardly known
 
 
@@ -42,6 +44,7 @@ def measure(
     pairs: int,
     draws: int,
 ) -> Measured:
+    at_most(codes, WIDEST, "every pair of rows is compared in every latent")
     if not 0 <= alpha <= 1:
         raise RequestError(f"omes: alpha must be between 0 and 1, not {alpha}")
     if pooling not in ("max", "mean"):

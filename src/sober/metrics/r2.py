@@ -26,9 +26,11 @@ from sober.estimators.scaling import standardised
 from sober.metrics.matrices import best_match, matched
 from sober.metrics.metric import Meaning, Measured, Metric, NotMeasuredError, Traits
 from sober.metrics.rows import TRAIN, by_factor, halves
+from sober.metrics.shapes import at_most, unit_spread
 from sober.shared import Shared
 from sober.types import Codes
 
+WIDEST = 2_048  # latents
 PENALTIES = (1.0, 0.1, 0.01, 0.001)
 WIDTHS = tuple(float(gamma) for gamma in np.logspace(-2, 2, 4))
 FOLDS = 3
@@ -37,6 +39,7 @@ Points = list[Float[np.ndarray, "N m"]]  # the values of each factor
 
 
 def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, held_out: str, model: str) -> Measured:
+    at_most(codes, WIDEST, "least squares needs the products of all pairs of latents")
     if model not in ("linear", "kernel"):
         raise RequestError(f"r2: model must be 'linear' or 'kernel', not {model!r}")
     if model == "kernel" and codes.weights is not None:
@@ -72,9 +75,13 @@ def explained_variance(learn: Codes, check: Codes, model: str) -> Explained:
     w, w_test = learn.weights, check.weights
     predicted = linear(x, y, x_test, w) if model == "linear" else kernel(x, y, x_test, learn.groups)
     whole = np.array([explained(guess, truth, w_test) for guess, truth in zip(predicted, y_test, strict=True)])
-    dead = np.ptp(learn.mean, axis=0) == 0
+    dead = unit_spread(learn) == 0
     rare = any(not np.ptp(values, axis=0).any() for values in (*y, *y_test))
-    fitted, measured = lines(x, y, x, y, w, w), lines(x, y, x_test, y_test, w, w_test)
+    seen = ((x, y, w), (x_test, y_test, w_test))
+    if learn.unit == 1:
+        fitted, measured = (lines(x, y, some, truth, w, weights) for some, truth, weights in seen)
+    else:
+        fitted, measured = (blocks(learn, model, x, y, *rows) for rows in seen)
     return Explained(whole, fitted, measured, bool(dead.any()), bool(dead.all()), rare)
 
 
@@ -129,6 +136,27 @@ def _apart(columns: Float[np.ndarray, "n M"], y: Points) -> Points:
     return np.split(columns, np.cumsum([part.shape[1] for part in y])[:-1], axis=1)
 
 
+def blocks(
+    learn: Codes,
+    model: str,
+    x: Float[np.ndarray, "N D"],
+    y: Points,
+    x_test: Float[np.ndarray, "n D"],
+    y_test: Points,
+    test_weights: Float[np.ndarray, " n"] | None,
+) -> Float[np.ndarray, "U K"]:
+    """R² of each factor, predicted from all the numbers of each unit by a model that was fitted to x and y."""
+    out = np.zeros((x.shape[1] // learn.unit, len(y)))
+    for u, first in enumerate(range(0, x.shape[1], learn.unit)):
+        known, asked = (part[:, first : first + learn.unit] for part in (x, x_test))
+        if model == "linear":
+            predicted = linear(known, y, asked, learn.weights)
+        else:
+            predicted = kernel(known, y, asked, learn.groups)
+        out[u] = [explained(guess, truth, test_weights) for guess, truth in zip(predicted, y_test, strict=True)]
+    return out
+
+
 def lines(
     x: Float[np.ndarray, "N D"],
     y: Points,
@@ -180,5 +208,5 @@ r2 = Metric(
     },
     seconds=0.03,
     default=False,
-    takes=frozenset({"holes", "groups", "weights"}),
+    takes=frozenset({"holes", "groups", "weights", "units"}),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sober.errors import UnknownError, listed
 from sober.metrics.active_latents import active_latents
 from sober.metrics.aggregate_total_correlation import aggregate_total_correlation
+from sober.metrics.best_latent import best_latent
 from sober.metrics.beta_vae import beta_vae
 from sober.metrics.dci import dci
 from sober.metrics.dci_es import dci_es
@@ -62,6 +63,7 @@ METRICS: dict[str, Metric] = {
     "edi": edi,
     "med": med,
     "tad": tad,
+    "best_latent": best_latent,
     "mi": mi,
     "gbt": gbt,
     "svm": svm,

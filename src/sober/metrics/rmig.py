@@ -43,5 +43,5 @@ rmig = Metric(
     seconds=0.01,
     exact=True,
     default=False,
-    takes=frozenset({"holes", "groups", "weights"}),
+    takes=frozenset({"holes", "groups", "weights", "units", "sparse"}),
 )

@@ -43,5 +43,5 @@ sap = Metric(
     measure=measure,
     settings={"train": TRAIN, "test": TEST, "strength": 0.01},
     seconds=0.07,
-    takes=frozenset({"holes", "groups"}),
+    takes=frozenset({"holes", "groups", "units", "sparse"}),
 )

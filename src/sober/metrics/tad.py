@@ -16,6 +16,8 @@ import numpy as np
 import scipy
 from jaxtyping import Bool, Float
 
+from sober.estimators.columns import Table, is_wide, spread
+from sober.estimators.detection import detectors
 from sober.metrics.discrete import discretised, has_continuous
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
 from sober.metrics.rows import TRAIN, sample
@@ -26,12 +28,12 @@ from sober.types import Codes
 def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, threshold: float, overlap: float) -> Measured:
     drawn = shared(sample, shared(discretised, codes), samples, seed)
     attributes, known = binary_attributes(drawn)
-    areas = detection_areas(np.asarray(drawn.mean, float), attributes, known)
+    areas = detection_areas(drawn.mean, attributes, known)
     rivals = np.concatenate([areas, np.full((len(areas), 1), 0.5)], axis=1) if areas.shape[1] == 1 else areas
     ordered = np.sort(rivals, axis=1)
     best, gaps = ordered[:, -1], ordered[:, -1] - ordered[:, -2]
     captured = (best >= threshold) & (shared_entropy(attributes, known) <= overlap)
-    dead = np.ptp(drawn.mean, axis=0) == 0
+    dead = spread(drawn.mean) == 0
     flags = ["binned_factor"] * has_continuous(codes) + ["split_factor"] * any(f.size > 2 for f in drawn.about)
     flags += ["one_latent"] * (len(dead) == 1) + ["dead_latent"] * bool(dead.any()) + ["collapsed"] * bool(dead.all())
     values = {
@@ -59,14 +61,17 @@ def binary_attributes(codes: Codes) -> tuple[Bool[np.ndarray, "N A"], Bool[np.nd
 
 
 def detection_areas(
-    mean: Float[np.ndarray, "N D"], attributes: Bool[np.ndarray, "N A"], known: Bool[np.ndarray, "N A"]
+    mean: Table, attributes: Bool[np.ndarray, "N A"], known: Bool[np.ndarray, "N A"]
 ) -> Float[np.ndarray, "A D"]:
     """The area under the ROC curve of each latent alone, in its better direction; ties count a half (Mann-Whitney)."""
     area = np.empty((attributes.shape[1], mean.shape[1]))
     patterns, label = np.unique(known, axis=1, return_inverse=True)
     for pattern in range(patterns.shape[1]):
         rows, some = patterns[:, pattern], np.flatnonzero(label.ravel() == pattern)
-        ranks = scipy.stats.rankdata(mean[rows], axis=0)
+        if is_wide(mean):
+            area[some] = detectors(mean[np.flatnonzero(rows)], attributes[np.ix_(rows, some)]).auc.T
+            continue
+        ranks = scipy.stats.rankdata(np.asarray(mean, float)[rows], axis=0)
         has = attributes[np.ix_(rows, some)].sum(axis=0)[:, None]
         pairs = has * (len(ranks) - has)
         sums = attributes[np.ix_(rows, some)].T.astype(float) @ ranks
@@ -127,5 +132,5 @@ tad = Metric(
     seconds=0.05,
     exact=True,
     default=False,
-    takes=frozenset({"holes", "groups"}),
+    takes=frozenset({"holes", "groups", "sparse"}),
 )

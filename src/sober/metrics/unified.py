@@ -20,6 +20,7 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Float
 
+from sober.estimators.columns import is_wide
 from sober.estimators.discrete import BINS
 from sober.metrics.aggregate import (
     completeness_columns,
@@ -30,7 +31,7 @@ from sober.metrics.aggregate import (
     modularity_rows,
     shares,
 )
-from sober.metrics.dci import fitted_importance
+from sober.metrics.dci import SCREEN, fitted_importance
 from sober.metrics.discrete import discretised, has_continuous
 from sober.metrics.matrices import counted_information, factor_entropy, fitted_predictability, shortcomings
 from sober.metrics.metric import Change, Meaning, Measured, Metric, Traits
@@ -44,9 +45,10 @@ def measure_mi(codes: Codes, shared: Shared, *, seed: int, samples: int, bins: i
     return aggregated("mi", matrix, _entropies(codes, shared, samples, seed), _binned(codes))
 
 
-def measure_gbt(codes: Codes, shared: Shared, *, seed: int, train: int, test: int, trees: str) -> Measured:
-    matrix = fitted_importance(codes, shared, train, test, trees, seed).importances
+def measure_gbt(codes: Codes, shared: Shared, *, seed: int, train: int, test: int, trees: str, screen: int) -> Measured:
+    matrix = fitted_importance(codes, shared, train, test, trees, screen, seed).importances
     flags = shortcomings(codes, shared, train, test, seed) + _binned(codes)
+    flags += ["screened"] * is_wide(codes.mean)
     return aggregated("gbt", matrix, _entropies(codes, shared, train, seed), flags)
 
 
@@ -145,7 +147,7 @@ mi = Metric(
     group="unified",
     seconds=0.01,
     exact=True,
-    takes=frozenset({"holes", "groups", "weights"}),
+    takes=frozenset({"holes", "groups", "weights", "units", "sparse"}),
 )
 
 gbt = Metric(
@@ -171,11 +173,11 @@ gbt = Metric(
         unbounded="mig",
     ),
     measure=measure_gbt,
-    settings={"train": TRAIN, "test": TEST, "trees": "boosted"},
+    settings={"train": TRAIN, "test": TEST, "trees": "boosted", "screen": SCREEN},
     matrix="importance in boosted trees",
     group="unified",
     seconds=3.0,
-    takes=frozenset({"holes", "groups"}),
+    takes=frozenset({"holes", "groups", "units", "sparse"}),
 )
 
 # Even a latent that says nothing is right as often as the commonest class; and the fit is penalised.
@@ -208,5 +210,5 @@ svm = Metric(
     matrix="predictability, linear SVM",
     group="unified",
     seconds=0.09,
-    takes=frozenset({"holes", "groups"}),
+    takes=frozenset({"holes", "groups", "units", "sparse"}),
 )

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy
 from jaxtyping import Float
 
-from sober.metrics.covariance import covariances
+from sober.metrics.covariance import covariances, unit_blocks
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
 from sober.metrics.rows import TRAIN, sample
 from sober.shared import Shared
@@ -23,18 +24,28 @@ def measure(codes: Codes, shared: Shared, *, seed: int, samples: int) -> Measure
     values, flags = {}, set()
     ends = {"means": "", "samples": "_sampled"}
     for of, covariance in shared(covariances, shared(sample, codes, samples, seed)).items():
-        distance, trace = wasserstein(covariance), float(np.trace(covariance))
+        distance, trace = wasserstein(covariance, codes.unit), float(np.trace(covariance))
         values[f"wasserstein_correlation{ends[of]}"] = distance
         values[f"wasserstein_correlation_norm{ends[of]}"] = distance / trace if trace > 0 else 0.0
         flags |= {"collapsed"} if not trace > 0 else set()
     return Measured(values, tuple(flags))
 
 
-def wasserstein(covariance: Float[np.ndarray, "D D"]) -> float:
-    """Squared 2-Wasserstein distance between the Gaussian and its independent twin."""
+def wasserstein(covariance: Float[np.ndarray, "D D"], unit: int = 1) -> float:
+    """Squared 2-Wasserstein distance between the Gaussian and its independent twin, whose units are as they were."""
+    if unit > 1:
+        root = scipy.linalg.block_diag(*(_root(block) for block in unit_blocks(covariance, unit)))
+        roots = np.sqrt(np.maximum(np.linalg.eigvalsh(root @ covariance @ root), 0.0))
+        return max(0.0, float(2 * np.trace(covariance) - 2 * roots.sum()))
     spread = np.sqrt(np.diag(covariance))
     roots = np.sqrt(np.maximum(np.linalg.eigvalsh(covariance * np.outer(spread, spread)), 0.0))
     return max(0.0, float(2 * np.sum(spread**2) - 2 * roots.sum()))
+
+
+def _root(covariance: Float[np.ndarray, "d d"]) -> Float[np.ndarray, "d d"]:
+    """The symmetric matrix whose square it is."""
+    values, axes = np.linalg.eigh(covariance)
+    return (axes * np.sqrt(np.maximum(values, 0.0))) @ axes.T
 
 
 OF_MEANS = Traits(
@@ -74,5 +85,5 @@ wasserstein_correlation = Metric(
     logvar=True,
     exact=True,
     supervised=False,
-    takes=frozenset({"groups"}),
+    takes=frozenset({"groups", "units"}),
 )

@@ -20,10 +20,11 @@ from jaxtyping import Int
 from sober.errors import RequestError
 from sober.estimators.discrete import binned, classes
 from sober.metrics.discrete import discretised, has_continuous
-from sober.metrics.factor_vae import majority, overall_variances
+from sober.metrics.factor_vae import WIDEST, majority, overall_variances
 from sober.metrics.interventions import agreeing_but, variances
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
 from sober.metrics.rows import TRAIN, Groups, sample, sides
+from sober.metrics.shapes import at_most
 from sober.shared import Shared
 from sober.types import Codes, Factor
 
@@ -42,9 +43,10 @@ def measure(
 ) -> Measured:
     if batch < 2:
         raise RequestError(f"z_max_variance: batch must be at least 2, not {batch}: one row has no variance")
+    at_most(codes, WIDEST, "every latent has a variance in each of the batches")
     classed = shared(discretised, codes, int(factor_bins) or 20)
     coarse = shared(coarsened, classed, int(factor_bins))
-    whole = overall_variances(shared(sample, classed, samples, seed).mean)
+    whole = overall_variances(shared(sample, classed, samples, seed).mean, codes.unit)
     active = np.sqrt(whole) >= threshold
     flags = ["binned_factor"] * has_continuous(codes) + ["one_factor"] * (len(codes.about) == 1)
     rows = shared(sides, coarse, train, test, seed)
@@ -93,7 +95,7 @@ def cast(
     factor = rng.integers(len(groups), size=points)
     rows = np.stack([agreeing_rows(groups[k], batch, rng) for k in factor])
     kept = np.flatnonzero(active)
-    chosen = kept[np.argmax(variances(codes.mean, rows)[:, kept] / whole[kept], axis=1)]
+    chosen = kept[np.argmax(variances(codes.mean, rows, codes.unit)[:, kept] / whole[kept], axis=1)]
     flat = np.bincount(chosen * len(groups) + factor, minlength=len(active) * len(groups))
     return flat.reshape(len(active), len(groups))
 
@@ -132,5 +134,5 @@ z_max_variance = Metric(
     quick={"train": 200, "test": 100, "batch": 32},
     seconds=0.03,
     default=False,
-    takes=frozenset({"groups"}),
+    takes=frozenset({"groups", "units"}),
 )
