@@ -26,7 +26,7 @@ from sober.estimators.linear import Linear, checked, complete_hessian, softmax_s
 
 WEAKEST, STRONGEST = -4, 4  # powers of ten between which strengths lie
 DENSE = 2_500  # unknowns up to which a Hessian is formed
-PRECISION = 1e-7  # of logits: a step that moves them less is the last
+PRECISION = 1e-5  # of logits: a step that moves them less is the last, for it leaves about a hundredth of that
 FALL = 1e-18  # of the loss: so little is left where rounding keeps steps longer
 INEXACT = 1e-2  # how near to Newton's a step comes, relatively
 LONG = 20  # products for one step from which on a new Hessian pays
@@ -86,9 +86,9 @@ def _path(
     out = [(rows[:, fold == f], labels[fold == f]) for f in range(len(parts))]
     fitted, of_parts = whole.start(), [part.start() for part in parts]
     accuracy, path = np.zeros((len(parts), len(penalties))), []
+    near = whole.curvature(fitted, penalties[0])
     for s, penalty in enumerate(penalties):
-        before = fitted
-        fitted = whole.minimum(before, penalty, whole.curvature(before, penalty))
+        before, fitted = fitted, whole.minimum(fitted, penalty, near)
         path.append(fitted)
         near = whole.curvature(fitted, penalty)
         for f, part in enumerate(parts):  # which moves about as far as all rows do

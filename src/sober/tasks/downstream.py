@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # it needs JAX
 SIZES = (10, 100, 1_000, 10_000)  # rows to learn from
 FEW, MANY = 100, 10_000  # whose accuracies efficiency compares
 LEAST = SIZES[0] + SIZES[0] // 2  # rows with which a third can be tested and the least learned from
-SECONDS = 6.0  # for a model with all sizes, on two cores: 10 latents; factors of 3, 6, 40, 32 and 32 values
+SECONDS = 5.0  # for a model with all sizes, on two cores: 10 latents; factors of 3, 6, 40, 32 and 32 values
 
 
 class Plan(NamedTuple):
