@@ -20,6 +20,10 @@ class MissingError(RequestError):
     """Files of a published data set that are not here."""
 
 
+class NotMeasuredError(RequestError):
+    """A metric that cannot be computed for these codes. Its message is the reason, in a sentence."""
+
+
 class FullDiskError(RequestError):
     """There is no room to write."""
 

@@ -96,7 +96,9 @@ def score(
         raise RequestError("--out is for several files, which are compared: sober report writes that of a folder")
     if source.is_dir():
         if chance:
-            raise RequestError("--chance is for a file of arrays: save codes with `sober encode` and score those")
+            raise RequestError(
+                "--chance is for a file of arrays: for a model in a folder, sober.score(results.codes(run), chance=20)"
+            )
         _score_folder(source, asked, performed, preset, sample, seed, repeats, as_json, full)
         return
     if sample is not None:
@@ -137,8 +139,18 @@ def _say(scores: Scores, as_json: bool, full: bool) -> None:
         console.print(scores_table(scores))
         for flag in sorted({flag for flags in scores.flags.values() for flag in flags}):
             console.print(f"[yellow]{flag}[/]  {FLAGS[flag]}", soft_wrap=True)
-        for name, reason in scores.left_out.items():
-            console.print(f"[bold]{name}[/] was left out: {reason}", soft_wrap=True)
+        for line in remarks(scores):
+            console.print(line, soft_wrap=True)
+
+
+def remarks(scores: Scores) -> list[str]:
+    """What to know beside flags: factors that depend on each other, corrected scores, and what was left out."""
+    lines = []
+    if scores.dependence and scores.dependence.real:
+        first, second = scores.dependence.pair
+        lines.append(f"[bold]{first}[/] and [bold]{second}[/] depend: they share {scores.dependence.largest:.2f}")
+    lines += [f"[bold]{name}[/] corrected: {value:.4f}" for name, value in scores.corrected.items()]
+    return lines + [f"[bold]{name}[/] was left out: {reason}" for name, reason in scores.left_out.items()]
 
 
 def _tasks(tasks: str | None, settings: Sequence[str]) -> tuple[Asked, ...]:
@@ -227,7 +239,14 @@ def plain(scores: Scores, full: bool) -> dict[str, Any]:
     parts = {metric: {name: part.tolist() for name, part in of.items()} for metric, of in scores.parts.items()}
     about = {"flags": scores.flags, "errors": scores.errors, "settings": scores.settings, "seconds": scores.seconds}
     about |= {"chance": {name: one._asdict() for name, one in scores.chance.items()}, "left_out": scores.left_out}
+    about |= {"corrected": scores.corrected, "dependence": _plain_dependence(scores)}
     return {"scores": dict(scores), **about, "factors": scores.factors, "known": scores.known, "parts": parts}
+
+
+def _plain_dependence(scores: Scores) -> dict[str, Any] | None:
+    if scores.dependence is None:
+        return None
+    return {**scores.dependence._asdict(), "shares": scores.dependence.shares.tolist()}
 
 
 def json_text(value: Any) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from jaxtyping import Float, Int, Num
 
 from sober.estimators.scaling import in_range
 
 BINS = 20  # of the Sober Look study
+EXACT = 2_000  # pairs of columns for which what chance gives takes a second or two
+SMALL = 0.03  # nats
 
 
 def binned(x: Float[np.ndarray, "N D"], bins: int = BINS) -> Int[np.ndarray, "N D"]:
@@ -66,3 +70,45 @@ def _entropy(count: Num[np.ndarray, " C"]) -> float:
     if len(count) < 2:
         return 0.0
     return float(np.log(total) - np.sum(count * np.log(count)) / total)
+
+
+def expected_table(
+    first: Sequence[Int[np.ndarray, " A"]], second: Sequence[Int[np.ndarray, " B"]], rows: float | None = None
+) -> Float[np.ndarray, "D K"]:
+    """`expected_information` of each of the first columns and each of the second, from how many rows classes have.
+
+    The first term of its series, (classes - 1) (classes - 1) / 2N, where that is below SMALL nats, and then off by
+    some thousandths; where it is not, exact. More than EXACT pairs, and rows with weights, of which `rows`
+    says how many they count as, are left with the first term.
+    """
+    used = [np.array([np.count_nonzero(count) for count in counts]) for counts in (first, second)]
+    out = (used[0][:, None] - 1) * (used[1][None, :] - 1) / (2 * (rows or max(first[0].sum(), 1)))
+    if rows is None and out.size <= EXACT:
+        for j, k in np.argwhere(out >= SMALL):
+            out[j, k] = expected_information(first[j], second[k])
+    return out
+
+
+def expected_information(first: Int[np.ndarray, " A"], second: Int[np.ndarray, " B"]) -> float:
+    """The mean mutual information of two columns of classes over all orders of one of them (Vinh et al. 2010, eq. 24a).
+
+        E[I] = Σ_ab Σ_n  n/N log(N n / (a b)) · P(n),   P hypergeometric: n rows of both, of a, b and N
+
+    for columns in which classes have these numbers of rows. Cells beyond ten standard deviations of their mean add
+    nothing that a float64 would show.
+    """
+    total = int(first.sum())
+    logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, total + 1)))])  # log n!
+    pairs, times = np.unique([(a, b) for a in first if a for b in second if b], axis=0, return_counts=True)
+    a, b = pairs.T
+    middle = a * b / total
+    reach = 10 * np.sqrt(middle * (1 - a / total) * (1 - b / total)) + 20
+    least = np.maximum(np.maximum(1, a + b - total), (middle - reach).astype(np.int64))
+    most = np.minimum(np.minimum(a, b), (middle + reach).astype(np.int64) + 1)
+    lengths = np.maximum(most - least + 1, 0)
+    cell = np.repeat(np.arange(len(a)), lengths)  # all cells of all n in one row: loops of so short sums are slow
+    n = np.arange(len(cell)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + least[cell]
+    margins = logs[a] + logs[b] + logs[total - a] + logs[total - b] - logs[total]
+    a, b = a[cell], b[cell]
+    log_p = margins[cell] - logs[n] - logs[a - n] - logs[b - n] - logs[total - a - b + n]
+    return float(np.sum(times[cell] * np.exp(log_p) * n / total * np.log(total * n / (a * b))))

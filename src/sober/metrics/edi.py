@@ -14,13 +14,13 @@ nearest neighbours instead (Kraskov et al. 2004), factors being numbers.
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
-from sober.errors import RequestError
+from sober.errors import NotMeasuredError, RequestError
 from sober.estimators.columns import is_wide
 from sober.estimators.neighbours import jittered, number_information
-from sober.metrics.matrices import Information, counted_information, information_flags
-from sober.metrics.metric import Meaning, Measured, Metric, NotMeasuredError, Traits
+from sober.metrics.matrices import Information, corrected, counted_information, information_flags
+from sober.metrics.metric import Meaning, Measured, Metric, Traits
 from sober.metrics.rows import TRAIN, by_factor, sample
 from sober.shared import Shared
 from sober.types import Codes
@@ -46,25 +46,33 @@ def measure(
 
         found = by_factor(codes, shared, of_rows)
     matrix, uncertainty, _ = found
-    captured = matrix.sum(axis=0) if whole == "sum" else matrix.max(axis=0)
-    share = np.divide(matrix, captured, out=np.zeros_like(matrix), where=captured > 0)
-    disentangled, complete = credited(share), exclusivity(share.T)
-    informed = np.divide(captured, uncertainty, out=np.zeros_like(captured), where=uncertainty > 0).clip(0.0, 1.0)
+    per_factor = scores_of(matrix, uncertainty, whole)
     flags = [flag for flag in information_flags(codes, found) if flag != "binned_factor" or estimator == "bins"]
     flags += ["collapsed"] * (not found.of_latents.any())  # neighbours find something in the jitter
-    values = {
-        "edi_disentanglement": float(disentangled.mean()),
-        "edi_completeness": float(complete.mean()),
-        "edi_informativeness": float(informed.mean()),
-    }
-    parts = {
-        "information": matrix,
-        "entropy": uncertainty,
-        "disentanglement_per_factor": disentangled,
-        "completeness_per_factor": complete,
-        "informativeness_per_factor": informed,
-    }
-    return Measured(values, tuple(dict.fromkeys(flags)), parts)
+    parts = {"information": matrix, "entropy": uncertainty}
+    parts |= {f"{name}_per_factor": scores for name, scores in per_factor.items()}
+    measured = Measured(_means(per_factor), tuple(dict.fromkeys(flags)), parts)
+    if estimator != "bins":
+        return measured
+
+    def of_knowing(beyond: Information, knowing: Bool[np.ndarray, " D"]) -> dict[str, float]:
+        return _means(scores_of(beyond.matrix[knowing], uncertainty, whole)) if knowing.any() else {}
+
+    return corrected(measured, of_knowing, codes, shared, samples, bins, seed)
+
+
+def scores_of(
+    matrix: Float[np.ndarray, "D K"], uncertainty: Float[np.ndarray, " K"], whole: str
+) -> dict[str, Float[np.ndarray, " K"]]:
+    """The scores of each factor."""
+    captured = matrix.sum(axis=0) if whole == "sum" else matrix.max(axis=0)
+    share = np.divide(matrix, captured, out=np.zeros_like(matrix), where=captured > 0)
+    informed = np.divide(captured, uncertainty, out=np.zeros_like(captured), where=uncertainty > 0).clip(0.0, 1.0)
+    return {"disentanglement": credited(share), "completeness": exclusivity(share.T), "informativeness": informed}
+
+
+def _means(per_factor: dict[str, Float[np.ndarray, " K"]]) -> dict[str, float]:
+    return {f"edi_{name}": float(scores.mean()) for name, scores in per_factor.items()}
 
 
 def neighbour_information(codes: Codes, neighbours: int, seed: int) -> Information:

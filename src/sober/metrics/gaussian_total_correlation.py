@@ -10,11 +10,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy
 from jaxtyping import Float
 
+from sober.errors import NotMeasuredError
 from sober.metrics.covariance import covariances, spectrum, unit_blocks
-from sober.metrics.metric import Meaning, Measured, Metric, NotMeasuredError, Traits
-from sober.metrics.rows import TRAIN, sample
+from sober.metrics.metric import Meaning, Measured, Metric, Traits, moved
+from sober.metrics.rows import TRAIN, effective_rows, sample
 from sober.shared import Shared
 from sober.types import Codes
 
@@ -26,7 +28,8 @@ def measure(codes: Codes, shared: Shared, *, seed: int, samples: int) -> Measure
         )
     values, flags = {}, set()
     names = {"means": "gaussian_total_correlation", "samples": "gaussian_total_correlation_sampled"}
-    found = shared(covariances, shared(sample, codes, samples, seed))
+    drawn = shared(sample, codes, samples, seed)
+    found = shared(covariances, drawn)
     for of, covariance in found.items():
         whole, singular = total_correlation(covariance)
         # What the numbers of a unit have to do with each other is not between units.
@@ -34,7 +37,25 @@ def measure(codes: Codes, shared: Shared, *, seed: int, samples: int) -> Measure
         values[names[of]] = max(0.0, whole - sum(inside))
         flags |= {"singular"} if singular else set()
         flags |= {"collapsed"} if not np.diag(covariance).any() else set()
-    return Measured(values, tuple(flags), {f"covariance_{of}": covariance for of, covariance in found.items()})
+    measured = Measured(values, tuple(flags), {f"covariance_{of}": covariance for of, covariance in found.items()})
+    rows, varies = effective_rows(drawn), np.diag(found["means"]) > 0
+    if rows - 1 <= varies.sum():
+        return measured._replace(flags=(*measured.flags, "moved_by_size"))  # no rows are left to tell it from chance
+    inside = [by_chance(rows, unit.sum()) for unit in varies.reshape(-1, codes.unit)]
+    chance = by_chance(rows, varies.sum()) - sum(inside)
+    return moved(measured, {names["means"]: max(0.0, values[names["means"]] - chance)})
+
+
+def by_chance(rows: float, latents: int) -> float:
+    """What is added on average to the total correlation of a Gaussian, whatever that is, by having so few rows.
+
+        ½ Σ_j ψ(n/2) - ψ((n - j + 1)/2),   n = rows - 1
+
+    for the log-determinant of a Wishart matrix has the mean log det Σ + Σ_j ψ((n - j + 1)/2) + D log 2, and each of its
+    diagonal entries log Σ_jj + ψ(n/2) + log 2.
+    """
+    half = (rows - 1) / 2
+    return 0.5 * float(np.sum(scipy.special.digamma(half) - scipy.special.digamma(half - np.arange(latents) / 2)))
 
 
 def total_correlation(covariance: Float[np.ndarray, "D D"]) -> tuple[float, bool]:

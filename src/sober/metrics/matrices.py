@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 import scipy
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
-from sober.errors import RequestError
+from sober.errors import NotMeasuredError, RequestError
 from sober.estimators.columns import WIDE, Standardised, Table, dense_stretches, is_sparse, is_wide, spread
 from sober.estimators.detection import ranked_columns
-from sober.estimators.discrete import BINS, binned, entropy, information_and_entropies
+from sober.estimators.discrete import BINS, binned, entropy, expected_table, information_and_entropies
 from sober.estimators.scaling import standardised
 from sober.estimators.sparse_counts import SparseBins
 from sober.estimators.sparse_svm import wide_svm_accuracy
 from sober.estimators.svm import svm_accuracy
 from sober.estimators.vectors import unit_svm_accuracy, units, vector_information
 from sober.metrics.discrete import discretised, has_continuous
-from sober.metrics.metric import NotMeasuredError
-from sober.metrics.rows import by_factor, own_rows, sample, shuffled, split
+from sober.metrics.metric import Measured, moved
+from sober.metrics.rows import by_factor, effective_rows, own_rows, sample, shuffled, split
 from sober.metrics.shapes import unit_spread
 from sober.shared import Shared
 from sober.types import Codes
 
 VECTORS = 3_000  # rows that the vectors of a unit are compared in, each with each
+CHANCE = 1e-3  # how often a latent that knows nothing is taken for one that does, for each factor
 
 
 def factor_entropy(codes: Codes) -> Float[np.ndarray, " K"]:
@@ -46,7 +47,7 @@ def counted_information(codes: Codes, shared: Shared, samples: int, bins: int, s
     """Of so many rows drawn; latents, and factors that are continuous, are cut into bins of equal width."""
 
     def of_rows(part: Codes) -> Information:
-        return shared(information, shared(sample, part, samples, seed), bins)
+        return shared(information_and_counts, shared(sample, part, samples, seed), bins)[0]
 
     return by_factor(shared(discretised, codes, bins), shared, of_rows)
 
@@ -57,20 +58,33 @@ def mutual_information(codes: Codes, bins: int = BINS) -> Float[np.ndarray, "D K
 
 
 def information(codes: Codes, bins: int = BINS) -> Information:
-    """The same, and the entropies of latents and factors.
+    """The same, and the entropies of latents and factors."""
+    return information_and_counts(codes, bins)[0]
 
-    What a vector unit knows is estimated from nearest neighbours instead, and is at most the factor's entropy.
+
+def information_and_counts(codes: Codes, bins: int = BINS) -> tuple[Information, Int[np.ndarray, "D B"]]:
+    """The same, and how many rows each latent has in each of its bins.
+
+    What a vector unit knows is estimated from nearest neighbours instead, and is at most the factor's entropy; it has
+    no bins.
     """
     if codes.unit > 1:
         matrix, of_latents = unit_information(codes), np.where(unit_spread(codes) > 0, np.inf, 0.0)
+        counts = np.zeros((len(matrix), 0), np.int64)
     elif is_sparse(codes.mean):
         cut = SparseBins.of(codes.mean, bins)
         matrix, of_latents = cut.information(codes.factors, codes.weights), cut.entropy(codes.weights)
+        counts = cut.counts()
     else:
         parts = (binned(x, bins) for _, x in dense_stretches(codes.mean))
-        found = [information_and_entropies(part, codes.factors, codes.weights)[:2] for part in parts]
-        matrix, of_latents = (np.concatenate(kind) for kind in zip(*found, strict=True))
-    return Information(matrix, factor_entropy(codes), np.broadcast_to(of_latents[:, None], matrix.shape))
+        found = [(*information_and_entropies(x, codes.factors, codes.weights)[:2], _counts(x, bins)) for x in parts]
+        matrix, of_latents, counts = (np.concatenate(kind) for kind in zip(*found, strict=True))
+    of_latents = np.broadcast_to(of_latents[:, None], matrix.shape)
+    return Information(matrix, factor_entropy(codes), of_latents), counts
+
+
+def _counts(x: Int[np.ndarray, "N D"], bins: int) -> Int[np.ndarray, "D B"]:
+    return np.stack([np.bincount(column, minlength=bins) for column in x.T])
 
 
 def unit_information(codes: Codes) -> Float[np.ndarray, "U K"]:
@@ -90,6 +104,54 @@ def used_bins(codes: Codes, bins: int = BINS) -> Int[np.ndarray, " D"]:
         return (SparseBins.of(codes.mean, bins).counts() > 0).sum(axis=1)
     parts = (binned(x, bins).T for _, x in dense_stretches(codes.mean))
     return np.array([len(np.unique(column)) for part in parts for column in part])
+
+
+Rule = Callable[[Information, Bool[np.ndarray, " D"]], Mapping[str, float]]
+
+
+def corrected(
+    measured: Measured, rule: Rule, codes: Codes, shared: Shared, samples: int, bins: int, seed: int
+) -> Measured:
+    """Scores of information, beside what they are without chance, where that is far from them.
+
+    `rule` makes them of the information beyond chance and of the latents that have some. Of vector units nothing is
+    known of chance.
+    """
+    if codes.unit > 1:
+        return measured
+
+    def of_rows(part: Codes) -> tuple[Information, Bool[np.ndarray, "D k"]]:
+        drawn = shared(sample, part, samples, seed)
+        return shared(beyond_chance, drawn, bins, shared)
+
+    found, knows = by_factor(shared(discretised, codes, bins), shared, of_rows)
+    return moved(measured, rule(found, np.any(knows, axis=1, keepdims=True)[:, 0]))
+
+
+def beyond_chance(codes: Codes, bins: int, shared: Shared) -> tuple[Information, Bool[np.ndarray, "D K"]]:
+    """Information less its mean over all orders of the rows, and where it is more than chance gives.
+
+    It is 0 where it is not: by the G-test, at a level that one latent of a thousand codes passes. Factors are classes.
+    """
+    found, counts = shared(information_and_counts, codes, bins)
+    knows = above_chance(codes, found.matrix, np.count_nonzero(counts, axis=1), CHANCE / len(found.matrix))
+    of_factors = [np.bincount(column) for column in codes.factors.T]
+    chance = expected_table(list(counts), of_factors, None if codes.weights is None else effective_rows(codes))
+    return found._replace(matrix=np.where(knows, np.maximum(found.matrix - chance, 0.0), 0.0)), knows
+
+
+def above_chance(
+    codes: Codes, matrix: Float[np.ndarray, "D K"], used: Int[np.ndarray, " D"], level: float = CHANCE
+) -> Bool[np.ndarray, "D K"]:
+    """Entries of information that are more than independent latents show in so few rows; `used` bins have rows.
+
+    Twice the number of rows times the estimated information of independent classes follows a χ² distribution with
+    (bins in use - 1) · (classes - 1) degrees of freedom (the G-test). Rows with weights count as fewer (Kish 1965).
+    """
+    classes = np.array([factor.size for factor in codes.about])
+    freedom = np.maximum((used[:, None] - 1) * (classes[None, :] - 1), 1)
+    least: Float[np.ndarray, "D K"] = scipy.special.chdtri(freedom, level) / (2 * effective_rows(codes))
+    return matrix > least
 
 
 def known_shares(found: Information, over: str) -> Float[np.ndarray, "D K"]:

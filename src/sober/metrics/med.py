@@ -11,12 +11,12 @@ important for, and each factor keeps its `top` most disentangled latents; `med_t
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from sober.errors import RequestError
 from sober.estimators.discrete import BINS
 from sober.metrics.aggregate import completeness_columns, disentanglement_rows, shares
-from sober.metrics.matrices import counted_information, information_flags
+from sober.metrics.matrices import Information, corrected, counted_information, information_flags
 from sober.metrics.metric import Change, Meaning, Measured, Metric, Traits
 from sober.metrics.rows import TRAIN
 from sober.shared import Shared
@@ -28,8 +28,7 @@ def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, bins: int,
         raise RequestError(f"med: top must be at least 1, not {top}: how many latents each factor keeps")
     found = counted_information(codes, shared, samples, bins, seed)
     information = found.matrix
-    total = information.sum(axis=0)
-    matrix = np.divide(information, total, out=np.zeros_like(information), where=total > 0)
+    matrix = as_shares(information)
     kept = most_disentangled(matrix, int(top))
     values = {f"med_{name}": value for name, value in weighted(matrix).items()}
     values |= {f"med_top_{name}": value for name, value in weighted(matrix[kept]).items()}
@@ -40,7 +39,19 @@ def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, bins: int,
         "completeness_per_factor": completeness_columns(matrix),
         "kept": kept,
     }
-    return Measured(values, tuple(flags), parts)
+    return corrected(Measured(values, tuple(flags), parts), of_knowing, codes, shared, samples, bins, seed)
+
+
+def of_knowing(found: Information, knowing: Bool[np.ndarray, " D"]) -> dict[str, float]:
+    """The scores of the latents that know something."""
+    means = weighted(as_shares(found.matrix[knowing])) if knowing.any() else {}
+    return {f"med_{name}": value for name, value in means.items()}
+
+
+def as_shares(information: Float[np.ndarray, "D K"]) -> Float[np.ndarray, "D K"]:
+    """Each column over its sum."""
+    total = information.sum(axis=0)
+    return np.divide(information, total, out=np.zeros_like(information), where=total > 0)
 
 
 def weighted(matrix: Float[np.ndarray, "D K"]) -> dict[str, float]:

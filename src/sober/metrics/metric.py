@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from sober.errors import RequestError, counted, listed
+from sober.errors import NotMeasuredError, RequestError, counted, listed
 from sober.estimators.columns import in_memory
 from sober.metrics.rows import take
 from sober.shared import Shared
@@ -34,6 +34,7 @@ FLAGS: dict[str, str] = {
     "few_tested": "fewer than 100 rows were tested on, inside or outside the region: the error is hardly known",
     "held_out": "some combinations of factors were left out of the pictures that were encoded",
     "missing_labels": "some labels are not known: factors were measured on the rows that know them",
+    "moved_by_size": "so many latents, or so few rows, that chance alone moves the score: `corrected` has it without",
     "no_factor": "no factor varies, so there is nothing to find: the score is its worst value (1 for an nrmse)",
     "idle_latent": "a latent that takes part knows nothing of any factor; it counts 0",
     "means_only": "no log-variances were given, so latents were taken at their means: in bins, or as if Gaussian",
@@ -62,10 +63,6 @@ FLAGS: dict[str, str] = {
 }
 
 
-class NotMeasuredError(RequestError):
-    """A metric that cannot be computed for these codes. Its message is the reason, in a sentence."""
-
-
 Odd = Literal["holes", "groups", "weights", "units", "sparse"]  # what codes can have beside plain numbers and labels
 
 REASONS: dict[Odd, str] = {
@@ -80,13 +77,24 @@ FEWEST = 100  # rows in which every factor is known, for a metric that needs the
 class Measured(NamedTuple):
     """What a metric found: its scores, what to know before trusting them, and the arrays they were made of.
 
-    `errors` are standard errors of those scores that are means over something drawn.
+    `errors` are standard errors of those scores that are means over something drawn. `corrected` are scores without
+    what the mere number of latents and rows adds to them, where that is much; they are then flagged `moved_by_size`.
     """
 
     values: dict[str, float]
     flags: tuple[str, ...] = ()
     parts: Mapping[str, np.ndarray] = {}
     errors: Mapping[str, float] = {}
+    corrected: Mapping[str, float] = {}
+
+
+MOVED = 0.05  # how far the mere number of latents and rows may move a score before it is flagged
+
+
+def moved(found: Measured, corrected: Mapping[str, float]) -> Measured:
+    """The same, with those corrected scores that are far from the scores themselves, and a flag where there are any."""
+    far = {name: value for name, value in corrected.items() if abs(value - found.values[name]) > MOVED}
+    return found._replace(flags=(*found.flags, "moved_by_size"), corrected=far) if far else found
 
 
 Change = Literal[

@@ -13,14 +13,14 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-from sober.errors import RequestError
+from sober.errors import NotMeasuredError, RequestError
 from sober.estimators.columns import dense_stretches
 from sober.estimators.discrete import BINS, entropy
 from sober.estimators.mixture import gaussian_information
 from sober.metrics.aggregate import gap
 from sober.metrics.discrete import discretised, has_continuous
 from sober.metrics.matrices import counted_information
-from sober.metrics.metric import Meaning, Measured, Metric, NotMeasuredError, Traits
+from sober.metrics.metric import Meaning, Measured, Metric, Traits
 from sober.metrics.rows import TRAIN, by_factor
 from sober.shared import Shared
 from sober.types import Codes

@@ -10,9 +10,12 @@ with a gap of 0.
 
 from __future__ import annotations
 
+import numpy as np
+from jaxtyping import Bool
+
 from sober.estimators.discrete import BINS
 from sober.metrics.aggregate import gap
-from sober.metrics.matrices import counted_information, information_flags, known_shares
+from sober.metrics.matrices import Information, corrected, counted_information, information_flags, known_shares
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
 from sober.metrics.rows import TRAIN
 from sober.shared import Shared
@@ -24,7 +27,13 @@ def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, bins: int,
     matrix = known_shares(found, over)
     gaps = gap(matrix.T)  # a lone factor's rival is 0
     flags = information_flags(codes, found)
-    return Measured({"mig_sup": float(gaps.mean())}, tuple(flags), {"known_share": matrix, "mig_sup_per_latent": gaps})
+    parts = {"known_share": matrix, "mig_sup_per_latent": gaps}
+
+    def of_knowing(beyond: Information, knowing: Bool[np.ndarray, " D"]) -> dict[str, float]:
+        return {"mig_sup": float(gap(known_shares(beyond, over).T)[knowing].mean()) if knowing.any() else 0.0}
+
+    measured = Measured({"mig_sup": float(gaps.mean())}, tuple(flags), parts)
+    return corrected(measured, of_knowing, codes, shared, samples, bins, seed)
 
 
 mig_sup = Metric(

@@ -4,25 +4,23 @@
 
 over the mutual information of a latent, cut into 20 bins, with each factor. `study` averages over all latents and
 counts a dead one as 0 (Locatello et al. 2020); `active` averages over those that know more about some factor than
-chance gives.
+chance gives. Latents that know nothing move the score: the corrected one is that of `active`, of information less what
+shuffled rows give.
 """
 
 from __future__ import annotations
 
 import numpy as np
-import scipy
 from jaxtyping import Bool, Float
 
 from sober.estimators.discrete import BINS
 from sober.metrics.aggregate import alive, modularity_rows
 from sober.metrics.discrete import discretised, has_continuous
-from sober.metrics.matrices import counted_information, information, used_bins
+from sober.metrics.matrices import Information, above_chance, corrected, counted_information, information, used_bins
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
-from sober.metrics.rows import TRAIN, effective_rows, own_rows, sample
+from sober.metrics.rows import TRAIN, own_rows, sample
 from sober.shared import Shared
 from sober.types import Codes
-
-CHANCE = 1e-3  # how often a latent that knows nothing is taken for one that does, for each factor
 
 
 def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, bins: int, active: bool) -> Measured:
@@ -30,27 +28,24 @@ def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, bins: int,
     rows = modularity_rows(matrix)
     counted = np.full(len(matrix), True)
     if active:
-        parts_of_rows = [part for _, part in shared(own_rows, shared(discretised, codes, bins))]
-        drawn = [shared(sample, part, samples, seed) for part in parts_of_rows]
-        knowing = [informative(part, shared(information, part, bins).matrix, bins) for part in drawn]
-        counted = np.any(knowing, axis=0)
+        drawn = [shared(sample, part, samples, seed) for _, part in shared(own_rows, shared(discretised, codes, bins))]
+        counted = np.any([informative(part, shared(information, part, bins).matrix, bins) for part in drawn], axis=0)
     flags = ["collapsed"] * (not alive(matrix).any() or not counted.any()) + ["one_factor"] * (matrix.shape[1] == 1)
     flags += ["binned_factor"] * has_continuous(codes)
     value = float(rows[counted].mean()) if counted.any() else 0.0
     parts = {"mutual_information": matrix, "modularity_per_latent": rows, "counted": counted}
-    return Measured({"modularity": value}, tuple(flags), parts)
+    measured = Measured({"modularity": value}, tuple(flags), parts)
+    return corrected(measured, of_knowing, codes, shared, samples, bins, seed)
+
+
+def of_knowing(found: Information, knowing: Bool[np.ndarray, " D"]) -> dict[str, float]:
+    """The score of the latents that know something."""
+    return {"modularity": float(modularity_rows(found.matrix[knowing]).mean()) if knowing.any() else 0.0}
 
 
 def informative(codes: Codes, matrix: Float[np.ndarray, "D K"], bins: int) -> Bool[np.ndarray, " D"]:
-    """Latents whose information about some factor is more than independent ones show in so few rows.
-
-    Twice the number of rows times the estimated information of independent classes follows a χ² distribution with
-    (bins in use - 1) · (classes - 1) degrees of freedom (the G-test). Rows with weights count as fewer (Kish 1965).
-    """
-    used = used_bins(codes, bins)
-    classes = np.array([factor.size for factor in codes.about])
-    freedom = np.maximum((used[:, None] - 1) * (classes[None, :] - 1), 1)
-    return (matrix > scipy.stats.chi2.isf(CHANCE, freedom) / (2 * effective_rows(codes))).any(axis=1)
+    """Latents whose information about some factor is more than independent ones show in so few rows."""
+    return np.any(above_chance(codes, matrix, used_bins(codes, bins)), axis=1, keepdims=True)[:, 0]
 
 
 modularity = Metric(

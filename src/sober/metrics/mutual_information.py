@@ -11,9 +11,9 @@ import math
 import numpy as np
 from jaxtyping import Float
 
-from sober.estimators.discrete import BINS, binned, information
-from sober.metrics.metric import Meaning, Measured, Metric, Traits
-from sober.metrics.rows import TRAIN, sample
+from sober.estimators.discrete import BINS, binned, expected_table, information
+from sober.metrics.metric import Meaning, Measured, Metric, Traits, moved
+from sober.metrics.rows import TRAIN, effective_rows, sample
 from sober.metrics.shapes import at_most
 from sober.shared import Shared
 from sober.types import Codes
@@ -35,7 +35,12 @@ def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, bins: int)
     means = {name: float(matrix.sum() / max(d * (d - 1), 1)) for name, matrix in between.items()}
     flags = ["one_latent"] * (d == 1) + ["collapsed"] * (not np.ptp(drawn.mean, axis=0).any())
     parts = {name.replace("mutual_information", "between"): matrix for name, matrix in between.items()}
-    return Measured(means, tuple(flags), parts)
+    counts = [np.bincount(column) for column in binned(drawn.mean, bins).T]
+    rows = None if drawn.weights is None else effective_rows(drawn)
+    chance = [expected_table(counts[j : j + 1], counts[:j], rows).sum() for j in range(1, d)]
+    by_chance = 2 * float(np.sum(chance)) / max(d * (d - 1), 1)
+    corrected = {"mutual_information": max(0.0, means["mutual_information"] - by_chance)}
+    return moved(Measured(means, tuple(flags), parts), corrected)
 
 
 def pairwise(

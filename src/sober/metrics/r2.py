@@ -19,12 +19,12 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from sober.errors import RequestError
+from sober.errors import NotMeasuredError, RequestError
 from sober.estimators.predictors import points
 from sober.estimators.ridge import explained, rooted, variation
 from sober.estimators.scaling import standardised
 from sober.metrics.matrices import best_match, matched
-from sober.metrics.metric import Meaning, Measured, Metric, NotMeasuredError, Traits
+from sober.metrics.metric import Meaning, Measured, Metric, Traits
 from sober.metrics.rows import TRAIN, by_factor, halves
 from sober.metrics.shapes import at_most, unit_spread
 from sober.shared import Shared

@@ -23,6 +23,7 @@ from sober.metrics.med import med
 from sober.metrics.metric import Metric
 from sober.metrics.mig import mig
 from sober.metrics.mig_sup import mig_sup
+from sober.metrics.minimality_sufficiency import minimality_sufficiency
 from sober.metrics.modularity import modularity
 from sober.metrics.mutual_information import mutual_information
 from sober.metrics.omes import omes
@@ -64,6 +65,7 @@ METRICS: dict[str, Metric] = {
     "med": med,
     "tad": tad,
     "best_latent": best_latent,
+    "minimality_sufficiency": minimality_sufficiency,
     "mi": mi,
     "gbt": gbt,
     "svm": svm,

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from jaxtyping import Float, Int
 
-from sober.errors import RequestError
+from sober.errors import NotMeasuredError, RequestError
 from sober.estimators.discrete import classes
 from sober.shared import Shared
 from sober.types import Codes
@@ -70,7 +70,7 @@ def _cut(codes: Codes, order: Int[np.ndarray, " N"], train: float) -> int:
     group = codes.groups[order]
     ends = np.flatnonzero(np.diff(group)) + 1
     if not len(ends):
-        raise RequestError("all rows that know some factor are of one group: rows to test on must be of another")
+        raise NotMeasuredError("rows to test on must be of other groups, and all that know some factor are of one")
     return int(ends[np.argmin(np.abs(ends - train))])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import time
@@ -11,11 +12,12 @@ from typing import Any
 import numpy as np
 import threadpoolctl
 
-from sober.errors import RequestError, UnknownError, listed
+from sober.errors import NotMeasuredError, RequestError, UnknownError, listed
 from sober.machine import in_order
 from sober.metrics.chance import Chance, shuffled_factors
+from sober.metrics.dependence import Dependence, dependence
 from sober.metrics.inputs import as_codes
-from sober.metrics.metric import Measured, Metric, NotMeasuredError, varying
+from sober.metrics.metric import Measured, Metric, varying
 from sober.metrics.registry import METRICS, metric_groups
 from sober.shared import Shared
 from sober.types import Codes, Setting
@@ -32,7 +34,9 @@ class Scores(dict[str, float]):
     error of each score, where draws were repeated or the metric knows its own; `parts` the matrices and per-factor
     values, `settings` what was asked for and `seconds` what it took, by metric. `factors` names the columns of the
     parts: the factors that vary; `known` says how many rows know each. `left_out` has the metrics that were not
-    computed, each with the reason. `chance` says what each score is when the rows of the factors are shuffled.
+    computed, each with the reason. `chance` says what each score is when the rows of the factors are shuffled,
+    `dependence` how much the factors have to do with each other, and `corrected` has scores without what the mere
+    number of latents and rows adds to them, where that is much.
     """
 
     def __init__(self) -> None:
@@ -46,6 +50,8 @@ class Scores(dict[str, float]):
         self.known: dict[str, int] = {}
         self.left_out: dict[str, str] = {}
         self.chance: dict[str, Chance] = {}
+        self.dependence: Dependence | None = None
+        self.corrected: dict[str, float] = {}
 
 
 def score(
@@ -91,6 +97,10 @@ def score(
     varied = shared(varying, prepared)
     out.factors = tuple(factor.name for factor in varied.about)
     out.known = known_rows(varied)
+    out.dependence = dependence(varied, seed)
+    if out.dependence and out.dependence.real:
+        flags = tuple(sorted({*prepared.flags, "dependent_factors"}))
+        prepared = dataclasses.replace(prepared, flags=flags)
     for metric, wanted, changes in resolved(metrics, bool(prepared.about)):
         started = time.perf_counter()
         settings = metric.configured(preset, changes)
@@ -129,10 +139,15 @@ def score_many(models: Iterable[Codes], *, workers: int | None = None, **setting
 
 def _add(out: Scores, name: str, values: list[float], found: list[Measured], repeats: int) -> None:
     out[name] = float(np.mean(values))
-    out.flags[name] = tuple(sorted({flag for each in found for flag in each.flags}))
+    flags = {flag for each in found for flag in each.flags}
+    if any(each.corrected for each in found) and not any(name in each.corrected for each in found):
+        flags -= {"moved_by_size"}  # it is other scores of the metric that moved
+    out.flags[name] = tuple(sorted(flags))
     if repeats > 1:
         out.errors[name] = float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else 0.0
-    elif name in found[0].errors:
+    if any(name in each.corrected for each in found):
+        out.corrected[name] = float(np.mean([each.corrected.get(name, each.values[name]) for each in found]))
+    if repeats == 1 and name in found[0].errors:
         out.errors[name] = found[0].errors[name]
 
 

@@ -18,7 +18,7 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from sober.estimators.columns import is_wide
 from sober.estimators.discrete import BINS
@@ -33,7 +33,14 @@ from sober.metrics.aggregate import (
 )
 from sober.metrics.dci import SCREEN, fitted_importance
 from sober.metrics.discrete import discretised, has_continuous
-from sober.metrics.matrices import counted_information, factor_entropy, fitted_predictability, shortcomings
+from sober.metrics.matrices import (
+    Information,
+    corrected,
+    counted_information,
+    factor_entropy,
+    fitted_predictability,
+    shortcomings,
+)
 from sober.metrics.metric import Change, Meaning, Measured, Metric, Traits
 from sober.metrics.rows import TEST, TRAIN, by_factor, sample
 from sober.shared import Shared
@@ -42,7 +49,15 @@ from sober.types import Codes
 
 def measure_mi(codes: Codes, shared: Shared, *, seed: int, samples: int, bins: int) -> Measured:
     matrix = counted_information(codes, shared, samples, bins, seed).matrix
-    return aggregated("mi", matrix, _entropies(codes, shared, samples, seed), _binned(codes))
+    uncertainty = _entropies(codes, shared, samples, seed)
+    found = aggregated("mi", matrix, uncertainty, _binned(codes))
+
+    def of_knowing(beyond: Information, knowing: Bool[np.ndarray, " D"]) -> dict[str, float]:
+        if not knowing.any():
+            return dict.fromkeys(found.values, 0.0)
+        return aggregated("mi", beyond.matrix[knowing], uncertainty, []).values
+
+    return corrected(found, of_knowing, codes, shared, samples, bins, seed)
 
 
 def measure_gbt(codes: Codes, shared: Shared, *, seed: int, train: int, test: int, trees: str, screen: int) -> Measured:
