@@ -526,6 +526,23 @@ def best_latent(
 ) -> Scores:
     """How well is each value of a factor told by the best single latent?"""
 
+def minimality_sufficiency(
+    codes: Any,
+    factors: Any,
+    *,
+    samples: int = 10000,
+    noise: float = 0.1,
+    preset: str = "study",
+    seed: int = 0,
+    names: Sequence[str] | None = None,
+    kinds: str | Sequence[str] | Mapping[str, str] | None = None,
+    groups: Any = None,
+    weights: Any = None,
+    repeats: int = 1,
+    chance: int = 0,
+) -> Scores:
+    """Does each latent hold one factor and nothing else, and one latent all of each, however factors depend?"""
+
 def mi(
     codes: Any,
     factors: Any,
