@@ -44,7 +44,7 @@ SMALLER: Mapping[str, Mapping[str, str]] = {
     "docs/criteria/pipe.md": {"results.world)": "results.world, steps=5)"},
     "docs/metrics/index.md": {"repeats=10": "repeats=2"},
     "docs/fit_my_pictures.md": {"steps=20)": "steps=20, latents=3, criteria=['udr'])"},
-    "docs/tasks/downstream.md": {"6_000": "300", "1_000": "100", "_1000\"": "_100\""},
+    "docs/tasks/downstream.md": {"6_000": "300", "1_000": "100", '_1000"': '_100"'},
     "docs/tasks/zero_shot.md": {"20_000": "400", "4_000": "200"},
     "docs/tasks/abstract_reasoning.md": {
         '"steps": 6000': '"nets": 1, "steps": 6, "width": 0.05, "tested": 2',

@@ -17,7 +17,8 @@ import sober
 from families import BLOCKS, small_runs
 from sober.criteria.criterion import Cost
 from sober.errors import RequestError, UnknownError
-from sober.metrics import Meaning, Measured
+from sober.metrics import METRICS, Meaning, Measured
+from sober.metrics.metric import NotMeasuredError
 from sober.models.encode import encode_pictures
 from sober.results.measured import kept_parts
 from sober.tasks import TASKS, Subjects, Task, find_task
@@ -138,6 +139,25 @@ def test_a_model_whose_codes_are_no_numbers_gets_a_row_that_says_so(
     assert rows["flags"].to_list() == [["diverged", "not_finite"]]
     assert broken.identity not in [identity for runs in calls.runs for identity in runs]
     assert len(family.table().filter(metric="lifting")) == 4
+
+
+def test_a_metric_that_cannot_be_computed_gets_a_row_that_says_so_and_is_not_tried_again(
+    family: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def refuse(codes: Any, shared: Any, *, seed: int, **settings: Any) -> Measured:
+        tried.append(seed)
+        raise NotMeasuredError("its rows are too few")
+
+    monkeypatch.setitem(METRICS, "mig", dataclasses.replace(METRICS["mig"], measure=refuse))
+    rows = family.score(["mig", "sap"])
+    assert rows.filter(metric="mig")["value"].to_list() == [None] * 4
+    assert rows.filter(metric="mig")["flags"].to_list() == [["not_measured"]] * 4
+    assert rows.filter(metric="sap")["value"].is_finite().all()
+    family.score(["mig", "sap"])
+    assert len(tried) == 4
+    assert not family.numbers().labels("diverged").any()
 
 
 def test_in_a_study_a_model_that_fails_takes_no_other_with_it(family: Results, calls: Calls) -> None:

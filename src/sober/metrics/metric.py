@@ -40,6 +40,7 @@ FLAGS: dict[str, str] = {
     "means_only": "no log-variances were given, so latents were taken at their means: in bins, or as if Gaussian",
     "not_above_chance": "codes that have nothing to do with the factors score as well in one shuffle of twenty or more",
     "not_finite": "some codes were not finite",
+    "not_measured": "the metric cannot be computed for these codes: `sober.score` of them says why in `left_out`",
     "nothing_learned": "from the most rows no factor is predicted better than by its mean: there is no efficiency",
     "no_pairs": "for some factor no two rows agree in all the others: it counts 0, or the whole score does",
     "one_class": "a factor has one value in all rows of a training set: that value is predicted",

@@ -70,6 +70,7 @@ def score_row(score: Score, common: Mapping[str, str], versions: Mapping[str, st
         )
         numbers = {"value": float(score.value), **bounds}
         finite = {name: number + 0.0 for name, number in numbers.items() if math.isfinite(number)}
+        lost = len(finite) < len(numbers)
         texts = ("run", "metric", "kind", "preset", "better", "matrix", "rule", "samples_of")
         counts = ("pictures", "draw", "repeats", "models")
         row = {
@@ -78,7 +79,7 @@ def score_row(score: Score, common: Mapping[str, str], versions: Mapping[str, st
             **{name: getattr(score, name) for name in (*texts, *counts)},
             "supervised": bool(score.supervised),
             "settings": settings_text(score.settings),
-            "flags": sorted({*score.flags, *(["not_finite"] if len(finite) < len(numbers) else [])}),
+            "flags": sorted({*score.flags, *(["not_finite"] if lost and "not_measured" not in score.flags else [])}),
             "seconds": float(score.seconds),
             "versions": json.dumps({**versions, **score.versions}, sort_keys=True),
         }

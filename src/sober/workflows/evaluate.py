@@ -198,10 +198,13 @@ class Evaluation:
         (run, codes), asked = encoded, self.measure
         with self._noting(f"score-{run.identity}", [run]):
             if not all_finite(codes.mean):
-                return unmeasured_rows(run, wanted[run], asked, codes)
+                return unmeasured_rows(run, wanted[run], asked, codes, "not_finite")
             scores = score(codes, metrics=wanted[run], preset=asked.preset, seed=asked.seed, repeats=asked.repeats)
             keep_parts(self.folder.path, run.identity, scores)
-            return metric_rows(run, scores, asked, len(codes.mean))
+            rows = metric_rows(run, scores, asked, len(codes.mean))
+            # A row says so where a metric cannot be computed: else it would be tried again and again.
+            left_out = list(scores.left_out)
+            return rows + (unmeasured_rows(run, left_out, asked, codes, "not_measured") if left_out else [])
         return []
 
     def _try(self, name: str, family: Family, wanted: Wanted, done: dict[Key, int]) -> None:

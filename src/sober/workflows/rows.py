@@ -55,9 +55,9 @@ def _with_number(row: Score, scores: Scores, home: str) -> Score:
     return dataclasses.replace(row, value=value, flags=flags, interval=between, seconds=seconds)
 
 
-def unmeasured_rows(run: Run, metrics: Sequence[str], measure: Measure, codes: Codes) -> list[Score]:
-    """What is to be said of a model whose codes are no numbers: that there is no score, and why."""
-    flags = tuple(sorted({*codes.flags, "not_finite"}))
+def unmeasured_rows(run: Run, metrics: Sequence[str], measure: Measure, codes: Codes, why: str) -> list[Score]:
+    """What is to be said where codes are no numbers, or not what a metric needs: that there is no score, and why."""
+    flags = tuple(sorted({*codes.flags, why}))
     return [
         dataclasses.replace(
             _metric_row(run, name, metric.configured(measure.preset, changes), measure, len(codes.mean)), flags=flags
