@@ -73,15 +73,20 @@ minimality_sufficiency = Metric(
     scores={
         "minimality": Meaning(
             "share of what a latent holds that is about one factor",
-            traits=Traits(perfect=0.01, noise_within=0.1, changed_by=("dead latent",)),  # it is one more in the mean
+            traits=Traits(
+                perfect=0.01,
+                noise_within=0.1,
+                changed_by=("dead latent",),  # it is one more in the mean
+                lowered_by=("noise latents", "merged factors"),
+            ),
         ),
         "sufficiency": Meaning(
-            "share of a factor that one latent holds", traits=Traits(perfect=0.01, noise_within=0.1)
+            "share of a factor that one latent holds",
+            traits=Traits(perfect=0.01, noise_within=0.1, lowered_by=("merged factors", "split factors")),
         ),
     },
     measure=measure,
     settings={"samples": TRAIN, "noise": 0.1},
-    quick={"samples": 300},
     seconds=0.06,
     exact=True,
     default=False,

@@ -154,18 +154,20 @@ def _add(out: Scores, name: str, values: list[float], found: list[Measured], rep
 def add_chance(out: Scores, codes: Codes, shuffles: int, seed: int) -> None:
     """What each score that looks at factors is when their rows are shuffled."""
     asked = [METRICS[name] for name in out.settings if METRICS[name].supervised]
-    values: dict[str, list[float]] = {}
-    for one in shuffled_factors(codes, shuffles, seed):
+
+    def measured(one: Codes) -> dict[str, float]:
         shared = Shared()
-        for metric in asked:
-            for name, value in metric(one, out.settings[metric.name], seed=seed, shared=shared).values.items():
-                if name in out:
-                    values.setdefault(name, []).append(value)
+        found = [metric(one, out.settings[metric.name], seed=seed, shared=shared).values for metric in asked]
+        return {name: value for values in found for name, value in values.items() if name in out}
+
+    with threadpoolctl.threadpool_limits(1):  # as in `score_many`
+        found = list(in_order(measured, shuffled_factors(codes, shuffles, seed)))
+    values = {name: [one[name] for one in found] for name in found[0]}
     for metric in asked:
         for name in metric.scores.keys() & values.keys():
-            found = Chance.of(out[name], np.array(values[name]), metric.scores[name].better)
-            out.chance[name] = found
-            if not found.beaten:
+            by_chance = Chance.of(out[name], np.array(values[name]), metric.scores[name].better)
+            out.chance[name] = by_chance
+            if not by_chance.beaten:
                 out.flags[name] = tuple(sorted({*out.flags[name], "not_above_chance"}))
 
 
