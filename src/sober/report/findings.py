@@ -11,12 +11,12 @@ import scipy
 from sober.errors import counted
 from sober.methods import METHODS
 from sober.results import Made, Runs, as_runs, make
+from sober.results.request import LOOK
 
 if TYPE_CHECKING:
     import polars as pl
 
 FEW = 6  # runs below which a rank correlation says nothing, and even their range may miss the median
-LOOK = 20  # steps: models that took fewer show that a study runs, and nothing else
 MANY_LOST = 0.1  # a share of diverged runs that a reader must know of early
 
 Row = Mapping[str, Any]

@@ -15,6 +15,7 @@ from sober.types import Asked, Run
 from sober.words import text_of
 
 FORMAT = 2
+LOOK = 20  # steps: models that took fewer show that a study runs, and nothing else
 PICTURES = 20_000  # that models are scored by: metrics draw 10,000 to learn from and 5,000 to be tested on
 
 Maker = Literal["train", "fit", "tune", "study"]

@@ -17,7 +17,7 @@ from sober.criteria import Criterion, find_criterion
 from sober.errors import MissingError, RequestError, UnknownError, brief, listed
 from sober.methods import find_method
 from sober.models.grid import Pictured, Sweep, grid
-from sober.results.request import JUDGED_BY, PICTURES, Measure
+from sober.results.request import JUDGED_BY, LOOK, PICTURES, Measure
 from sober.tasks import Task, find_task
 from sober.types import Asked, Run, Setting, Training
 from sober.worlds import World, check_views, world
@@ -124,7 +124,7 @@ class Study:
             self,
             products=[product for product in products if product.worlds],
             criteria=[_shorter(asked, find_criterion(asked.name), to, words) for asked in self.asked],
-            tasks=[_shorter(asked, find_task(asked.name), to, words) for asked in self.asked_tasks],
+            tasks=[_lighter(asked, to, words) for asked in self.asked_tasks],
             pictures=to.pictures or self.pictures,
             judged_by=min(self.judged_by, to.pictures or self.judged_by),
             scale=", ".join(dict.fromkeys(words)),
@@ -192,6 +192,16 @@ def _shorter(asked: Asked, measure: Criterion | Task, to: Scale, words: list[str
         return asked
     words.append(f"{asked.name} steps {before:,} → {to.steps:,}")
     return asked._replace(settings={**asked.settings, measure.steps: to.steps})
+
+
+def _lighter(asked: Asked, to: Scale, words: list[str]) -> Asked:
+    """A task of a scale that only looks whether a study runs is as quick as it can be: numbers say how much it does."""
+    task = find_task(asked.name)
+    if to.steps is None or to.steps >= LOOK:
+        return _shorter(asked, task, to, words)
+    words.append(f"{asked.name} as quick as it can be")
+    quick = {name: value for name, value in task.quick.items() if not isinstance(value, str)}
+    return asked._replace(settings={**asked.settings, **quick})
 
 
 def _two_digits(value: float) -> float:
