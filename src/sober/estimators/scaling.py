@@ -40,3 +40,11 @@ def _moments(column: Float[np.ndarray, " N"], weights: Float[np.ndarray, " N"] |
         return column.mean(), column.std()
     centre = float(np.average(column, weights=weights))
     return centre, float(np.sqrt(np.average((column - centre) ** 2, weights=weights)))
+
+
+def in_float32(x: Float[np.ndarray, "N D"], other: Float[np.ndarray, "M D"]) -> list[Float[np.ndarray, "_ D"]]:
+    """Both as they are, but for columns too large for a float32, which are divided by a power of two."""
+    exponent = np.frexp(np.maximum(np.abs(x).max(axis=0), np.abs(other).max(axis=0, initial=0.0)))[1]
+    if not (exponent > 120).any():
+        return [x, other]
+    return [np.ldexp(part, -np.where(exponent > 120, exponent, 0)) for part in (x, other)]

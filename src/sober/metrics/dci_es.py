@@ -25,6 +25,7 @@ from sober.errors import RequestError
 from sober.estimators.capacity import curve_explicitness
 from sober.estimators.predictors import points
 from sober.estimators.ridge import explained
+from sober.estimators.scaling import in_float32
 from sober.metrics.aggregate import completeness_columns, disentanglement_rows, shares
 from sober.metrics.matrices import shortcomings
 from sober.metrics.metric import Change, Meaning, Measured, Metric, Traits
@@ -92,14 +93,15 @@ def fitted_probe(codes: Codes, shared: Shared, train: int, test: int, depth: int
 def probe(learn: Codes, check: Codes, depth: int, trees: int, seed: int) -> Probe:
     """A forest of this depth for each factor."""
     scores, columns = [], []
+    x, x_test = in_float32(learn.mean, check.mean)
     for k, factor in enumerate(learn.about):
         target, truth = (_targets(factor, codes.factors[:, k]) for codes in (learn, check))
         if not np.ptp(target, axis=0).any():  # nothing to learn: the one value is guessed
             scores.append(float(np.mean(truth == target[0])) if factor.kind == "categorical" else 0.0)
             columns.append(np.zeros(learn.mean.shape[1]))
             continue
-        model = _forest(factor, depth, trees, seed, len(target)).fit(learn.mean, target)
-        guess = model.predict(check.mean)
+        model = _forest(factor, depth, trees, seed, len(target)).fit(x, target)
+        guess = model.predict(x_test)
         if factor.kind == "categorical":
             scores.append(float(np.mean(guess == truth)))
         else:
