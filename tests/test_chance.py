@@ -245,3 +245,12 @@ def test_every_corrected_score_is_one_of_the_metrics() -> None:
         meaning = next(metric.scores[name] for metric in METRICS.values() if name in metric.scores)
         assert meaning.low <= value <= meaning.high, name
         assert "moved_by_size" in found.flags[name]
+
+
+def test_holes_groups_and_shuffles_go_together() -> None:
+    codes, factors = good_codes(300)
+    labels = factors.astype(float)
+    labels[np.random.default_rng(0).random(labels.shape) < 0.3] = np.nan
+    found = score(codes, labels, metrics=["mig", "sap"], groups=np.arange(300) // 5, chance=19)
+    assert found.chance["mig"].p == found.chance["sap"].p == 0.05
+    assert not score(codes, metrics="mutual_information", chance=3).chance

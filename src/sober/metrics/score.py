@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import math
@@ -154,17 +155,21 @@ def _add(out: Scores, name: str, values: list[float], found: list[Measured], rep
 def add_chance(out: Scores, codes: Codes, shuffles: int, seed: int) -> None:
     """What each score that looks at factors is when their rows are shuffled."""
     asked = [METRICS[name] for name in out.settings if METRICS[name].supervised]
+    if not asked:
+        return
 
     def measured(one: Codes) -> dict[str, float]:
-        shared = Shared()
-        found = [metric(one, out.settings[metric.name], seed=seed, shared=shared).values for metric in asked]
-        return {name: value for values in found for name, value in values.items() if name in out}
+        shared, values = Shared(), dict[str, float]()
+        for metric in asked:
+            with contextlib.suppress(NotMeasuredError):  # holes may fall so that a factor is left with one group
+                values |= metric(one, out.settings[metric.name], seed=seed, shared=shared).values
+        return values
 
     with threadpoolctl.threadpool_limits(1):  # as in `score_many`
         found = list(in_order(measured, shuffled_factors(codes, shuffles, seed)))
-    values = {name: [one[name] for one in found] for name in found[0]}
+    values = {name: [one[name] for one in found if name in one] for name in out}
     for metric in asked:
-        for name in metric.scores.keys() & values.keys():
+        for name in [name for name in metric.scores if values.get(name)]:
             by_chance = Chance.of(out[name], np.array(values[name]), metric.scores[name].better)
             out.chance[name] = by_chance
             if not by_chance.beaten:
