@@ -395,7 +395,7 @@ def test_every_figure_of_the_list_is_drawn_from_results_that_hold_everything(tmp
     cells = figures["merge_thresholds"].panels["blocks", "mi"]
     assert [(cell["row"], cell["column"], cell["text"]) for cell in cells] == [("x", "y", "0.50"), ("y", "x", "0.50")]
     assert {*figures["task_pairs"].panels} == {
-        (world, f"{name} · explicitness") for world in ("blocks", "dsprites") for name in ("mig", "sap")
+        (world, f"{name} · explicitness") for world in ("blocks", "dsprites") for name in ("mig", "sap", "udr")
     }
     assert {row["group"] for row in figures["tasks_by_group"].panels["blocks", "mig"]} == {"low", "middle", "high"}
     means = figures["means"].panels["blocks", "mig"]

@@ -106,6 +106,16 @@ def _no_cost(settings: Mapping[str, Setting], models: int) -> Cost:
     return Cost()
 
 
+def refuse_unknown(owner: str, settings: Mapping[str, Setting], changes: Mapping[str, Setting]) -> None:
+    """Refuses changes of settings that there are not, and a word for a number."""
+    for name, value in changes.items():
+        if name not in settings:
+            raise RequestError(f"{owner} has no setting {name!r}: it has {listed(settings) or 'none'}")
+        if isinstance(value, str) != isinstance(settings[name], str):
+            kind = "a word" if isinstance(settings[name], str) else "a number"
+            raise RequestError(f"{owner}: {name} must be {kind}, such as {settings[name]}, not {value!r}")
+
+
 @dataclasses.dataclass(frozen=True)
 class Criterion:
     """A criterion by name, and all that others need to know of it.
@@ -131,12 +141,7 @@ class Criterion:
 
     def configured(self, changes: Mapping[str, Setting] | None = None) -> dict[str, Setting]:
         """Every setting, with changes. A setting that there is not, or a word for a number, is refused."""
-        for name, value in (changes or {}).items():
-            if name not in self.settings:
-                raise RequestError(f"{self.name} has no setting {name!r}: it has {listed(self.settings) or 'none'}")
-            if isinstance(value, str) != isinstance(self.settings[name], str):
-                kind = "a word" if isinstance(self.settings[name], str) else "a number"
-                raise RequestError(f"{self.name}: {name} must be {kind}, such as {self.settings[name]}, not {value!r}")
+        refuse_unknown(self.name, self.settings, changes or {})
         return {**self.settings, **(changes or {})}
 
     def __call__(

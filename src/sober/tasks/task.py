@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from jaxtyping import Int
 
-from sober.criteria.criterion import Cost, Progress
-from sober.errors import RequestError, counted, listed
+from sober.criteria.criterion import Cost, Progress, refuse_unknown
+from sober.errors import RequestError, counted
 from sober.metrics.metric import FLAGS, Meaning, Measured, varying
 from sober.metrics.rows import take
 from sober.shared import Shared
@@ -105,12 +105,7 @@ class Task:
         self, preset: str = "study", changes: Mapping[str, Setting] | None = None, world: World | None = None
     ) -> dict[str, Setting]:
         """Every setting under a preset, with changes; what is no setting, or a word for a number, is refused."""
-        for name, value in (changes or {}).items():
-            if name not in self.settings:
-                raise RequestError(f"{self.name} has no setting {name!r}: it has {listed(self.settings) or 'none'}")
-            if isinstance(value, str) != isinstance(self.settings[name], str):
-                kind = "a word" if isinstance(self.settings[name], str) else "a number"
-                raise RequestError(f"{self.name}: {name} must be {kind}, such as {self.settings[name]}, not {value!r}")
+        refuse_unknown(self.name, self.settings, changes or {})
         return dict(self.complete({**self.settings, **self.presets.get(preset, {}), **(changes or {})}, world))
 
     def __call__(
