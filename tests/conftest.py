@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib.metadata
 import os
 import shutil
 import subprocess
 import sys
+import unittest.mock
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,14 @@ QUICK = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_cou
 if importlib.metadata.version("jaxlib").startswith("0.10."):  # its successors stop at a flag that they no longer know
     QUICK += " --xla_cpu_use_fusion_emitters=false"
 os.environ.setdefault("XLA_FLAGS", QUICK)
+
+from sober.criteria.registry import CRITERIA  # noqa: E402 -- JAX reads what is set above when it is imported
+from sober.methods import METHODS  # noqa: E402
+from sober.metrics.registry import METRICS  # noqa: E402
+from sober.nets import NETS  # noqa: E402
+from sober.tasks.features import FEATURES  # noqa: E402
+from sober.tasks.registry import TASKS  # noqa: E402
+from sober.worlds import WORLDS  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -51,6 +61,15 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOBER_CACHE", str(folder))
         yield folder
+
+
+@pytest.fixture(autouse=True)
+def registries() -> Iterator[None]:
+    """What a test adds to a registry, or a page or study file that it runs, is gone when the test ends."""
+    with contextlib.ExitStack() as stack:
+        for registry in (CRITERIA, METHODS, METRICS, NETS, FEATURES, TASKS, WORLDS):
+            stack.enter_context(unittest.mock.patch.dict(registry))
+        yield
 
 
 # Files that take long come first, and stay there by `--no-loadscope-reorder` in pyproject.toml: what is begun last

@@ -15,6 +15,7 @@ from sober.metrics.covariance import LEAST
 from sober.metrics.interventions import differences, draw_fixed, draw_pairs, sharing, variances
 from sober.metrics.modularity import informative
 from sober.metrics.rows import sample, split
+from sober.shared import Shared
 from sober.types import Codes, Factor
 
 SIZES = (4, 5, 6)
@@ -204,7 +205,7 @@ def test_modularity_of_informative_latents_only() -> None:
     rng = np.random.default_rng(0)
     mean = np.concatenate([np.tile(GRID, (20, 1)), rng.normal(size=(2_400, 2))], axis=1)
     codes = grid_codes(mean, times=20)
-    assert informative(codes, METRICS["modularity"](codes).parts["mutual_information"], 20).tolist() == [1, 1, 1, 0, 0]
+    assert informative(codes, 20, Shared()).tolist() == [1, 1, 1, 0, 0]
     assert METRICS["modularity"](codes, preset="active").values["modularity"] == pytest.approx(1.0)
     assert METRICS["modularity"](codes).values["modularity"] < 0.99
 

@@ -109,6 +109,11 @@ def evenly(items: Sequence[T], most: int) -> list[list[T]]:
     return [list(items[start : start + size]) for start in range(0, len(items), size)]
 
 
+def device_kind() -> str:
+    """The device that is computed on, as JAX names it."""
+    return str(jax.local_devices()[0].device_kind)
+
+
 def out_of_memory(error: jax.errors.JaxRuntimeError) -> bool:
     """Whether memory ran out."""
     return getattr(error, "error_code", None) == RESOURCE_EXHAUSTED

@@ -20,8 +20,6 @@ regressions, on a half that was held out. All three are flagged or said on the p
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
@@ -29,6 +27,7 @@ from sober.errors import RequestError
 from sober.estimators.columns import WIDE, Table, by_column, is_sparse, is_wide, spread, stretches, taken
 from sober.estimators.discrete import classes, entropy, information
 from sober.estimators.neighbours import class_information, jittered
+from sober.estimators.quiet import not_converged_is_fine
 from sober.estimators.scaling import in_range, standardised
 from sober.estimators.tied_neighbours import tied_class_information
 from sober.metrics.discrete import discretised, has_continuous
@@ -198,11 +197,9 @@ def log_loss(
     y_test: Int[np.ndarray, " n"],
 ) -> float:
     """Of an unpenalised, class-balanced multinomial logistic regression, on test rows; scikit-learn's, as published."""
-    from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with not_converged_is_fine():
         model = LogisticRegression(C=np.inf, class_weight="balanced", max_iter=STEPS).fit(x, y)
     scores = model.decision_function(x_test)
     if scores.ndim == 1:  # of two classes there is one score

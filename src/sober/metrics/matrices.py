@@ -96,16 +96,6 @@ def unit_information(codes: Codes) -> Float[np.ndarray, "U K"]:
     return np.minimum(vector_information(codes.mean[rows], codes.unit, factors), entropy(factors))
 
 
-def used_bins(codes: Codes, bins: int = BINS) -> Int[np.ndarray, " D"]:
-    """How many of its bins each latent has rows in."""
-    if codes.unit > 1:
-        raise NotMeasuredError("it asks how many bins a latent has rows in, and a vector unit is not cut into bins")
-    if is_sparse(codes.mean):
-        return (SparseBins.of(codes.mean, bins).counts() > 0).sum(axis=1)
-    parts = (binned(x, bins).T for _, x in dense_stretches(codes.mean))
-    return np.array([len(np.unique(column)) for part in parts for column in part])
-
-
 Rule = Callable[[Information, Bool[np.ndarray, " D"]], Mapping[str, float]]
 
 
@@ -125,7 +115,7 @@ def corrected(
         return shared(beyond_chance, drawn, bins, shared)
 
     found, knows = by_factor(shared(discretised, codes, bins), shared, of_rows)
-    return moved(measured, rule(found, np.any(knows, axis=1, keepdims=True)[:, 0]))
+    return moved(measured, rule(found, np.logical_or.reduce(knows, axis=1)))
 
 
 def beyond_chance(codes: Codes, bins: int, shared: Shared) -> tuple[Information, Bool[np.ndarray, "D K"]]:

@@ -11,13 +11,19 @@ shuffled rows give.
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool
 
 from sober.estimators.discrete import BINS
 from sober.metrics.aggregate import alive, modularity_rows
 from sober.metrics.discrete import discretised, has_continuous
-from sober.metrics.matrices import Information, above_chance, corrected, counted_information, information, used_bins
-from sober.metrics.metric import Meaning, Measured, Metric, Traits
+from sober.metrics.matrices import (
+    Information,
+    above_chance,
+    corrected,
+    counted_information,
+    information_and_counts,
+)
+from sober.metrics.metric import Meaning, Measured, Metric, NotMeasuredError, Traits
 from sober.metrics.rows import TRAIN, own_rows, sample
 from sober.shared import Shared
 from sober.types import Codes
@@ -29,7 +35,7 @@ def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, bins: int,
     counted = np.full(len(matrix), True)
     if active:
         drawn = [shared(sample, part, samples, seed) for _, part in shared(own_rows, shared(discretised, codes, bins))]
-        counted = np.any([informative(part, shared(information, part, bins).matrix, bins) for part in drawn], axis=0)
+        counted = np.any([informative(part, bins, shared) for part in drawn], axis=0)
     flags = ["collapsed"] * (not alive(matrix).any() or not counted.any()) + ["one_factor"] * (matrix.shape[1] == 1)
     flags += ["binned_factor"] * has_continuous(codes)
     value = float(rows[counted].mean()) if counted.any() else 0.0
@@ -43,9 +49,12 @@ def of_knowing(found: Information, knowing: Bool[np.ndarray, " D"]) -> dict[str,
     return {"modularity": float(modularity_rows(found.matrix[knowing]).mean()) if knowing.any() else 0.0}
 
 
-def informative(codes: Codes, matrix: Float[np.ndarray, "D K"], bins: int) -> Bool[np.ndarray, " D"]:
+def informative(codes: Codes, bins: int, shared: Shared) -> Bool[np.ndarray, " D"]:
     """Latents whose information about some factor is more than independent ones show in so few rows."""
-    return np.any(above_chance(codes, matrix, used_bins(codes, bins)), axis=1, keepdims=True)[:, 0]
+    if codes.unit > 1:
+        raise NotMeasuredError("it asks how many bins a latent has rows in, and a vector unit is not cut into bins")
+    found, counts = shared(information_and_counts, codes, bins)
+    return np.logical_or.reduce(above_chance(codes, found.matrix, np.count_nonzero(counts, axis=1)), axis=1)
 
 
 modularity = Metric(

@@ -10,11 +10,9 @@ from sober.criteria.criterion import UNFIT
 from sober.criteria.registry import CRITERIA
 from sober.errors import counted
 from sober.metrics.metric import FLAGS
-from sober.metrics.registry import METRICS
 from sober.report.sortable import Cell, Column, short, table
 from sober.results import Made, Runs
-from sober.results.runs import VARIANT, preferred
-from sober.tasks import TASKS
+from sober.results.runs import VARIANT, meanings, preferred
 
 if TYPE_CHECKING:
     import polars as pl
@@ -76,10 +74,8 @@ def _column(name: str, runs: Runs) -> Column:
 
 def meaning(known: str) -> str:
     """What a metric, task or criterion says, from its registry; nothing for those of others."""
-    of_metrics, of_tasks = ([measure.scores for measure in known.values()] for known in (METRICS, TASKS))
-    about = {score: found for scores in (*of_metrics, *of_tasks) for score, found in scores.items()}
-    if known in about:
-        return f"{about[known].summary} ({about[known]})"
+    if (about := meanings().get(known)) is not None:
+        return f"{about.summary} ({about})"
     return f"{CRITERIA[known].summary}" if known in CRITERIA else ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ from sober.results.stats import Interval, interval, rank_correlations, resampled
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from sober.results.runs import Runs
 
 RESAMPLES = 500
 ESTIMATE = {"value": float, "low": float, "high": float}
@@ -28,6 +31,26 @@ def ranked(x: MaskedArray, y: MaskedArray, resamples: int, seed: int) -> tuple[n
     """Rank correlations of columns with intervals, and how many rows each is of."""
     counts = resampled(len(x), resamples=resamples, seed=seed)
     return common(x, y), interval(rank_correlations(x, y), rank_correlations(x, y, counts=counts))
+
+
+def correlated(
+    runs: Runs,
+    by: Sequence[str],
+    left: tuple[str, Sequence[str]],
+    right: tuple[str, Sequence[str]],
+    resamples: int,
+    seed: int,
+) -> pl.DataFrame:
+    """Rank correlations of each of some numbers with each of others, over the runs that share the columns `by`.
+
+    `left` and `right` are numbers, and what the column with their names is called.
+    """
+    rows = []
+    for key, part in runs.by(*by):
+        n, estimate = ranked(part.columns(left[1]), part.columns(right[1]), resamples, seed)
+        for (a, one), (b, other) in itertools.product(enumerate(left[1]), enumerate(right[1])):
+            rows.append((*key, one, other, int(n[a, b]), *(column[a, b].tolist() for column in estimate)))
+    return frame({**dict.fromkeys((*by, left[0], right[0]), str), "n": int, **ESTIMATE}, rows)
 
 
 def common(x: MaskedArray, y: MaskedArray) -> np.ndarray:

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from numpy.ma import MaskedArray
 
 from sober.errors import RequestError, counted, listed
-from sober.results.estimates import ESTIMATE, RESAMPLES, frame, ranked
+from sober.results.estimates import ESTIMATE, RESAMPLES, correlated, frame, ranked
 from sober.results.means import LEAST, best_and_mean_strength, label_free, means_by_setting, means_correlation
 from sober.results.measured import BY_FACTOR, BY_LATENT, CURVE, MERGE, has_parts, merge_thresholds, scores_by_variable
 from sober.results.runs import Runs, as_runs, places
@@ -50,8 +50,8 @@ def metric_agreement(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, s
 def criteria_against_metrics(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
     """Rank correlation of each number that needs no labels with each supervised metric, over the runs of a world."""
     runs = as_runs(data)
-    pairs = list(itertools.product(runs.criteria(), runs.metrics()))
-    return _correlations(runs, ("criterion", "metric"), pairs, resamples, seed)
+    numbers = ("criterion", runs.criteria()), ("metric", runs.metrics())
+    return correlated(runs, ("world",), *numbers, resamples, seed)
 
 
 def unified_agreement(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:

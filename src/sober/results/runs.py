@@ -17,7 +17,7 @@ from numpy.ma import MaskedArray
 
 from sober.criteria.registry import CRITERIA
 from sober.errors import RequestError, listed
-from sober.metrics import METRICS
+from sober.metrics import METRICS, Meaning
 from sober.results.judged import Pairs
 from sober.results.rows import OF_RUN, OF_SCORE, run_of
 from sober.results.settings import short_settings
@@ -146,8 +146,8 @@ class Runs:
 
     def leading_tasks(self) -> list[str]:
         """The numbers of tasks that speak for the others; all where none does."""
-        names, meanings = self.ordered(self.tasks()), _meanings()
-        known = {name: meanings.get(self.numbers[name].metric) for name in names}
+        names, about = self.ordered(self.tasks()), meanings()
+        known = {name: about.get(self.numbers[name].metric) for name in names}
         return [name for name, meaning in known.items() if meaning is not None and meaning.headline] or names
 
     def headlines(self) -> list[str]:
@@ -322,7 +322,7 @@ def places(values: Iterable[Any]) -> dict[Any, int]:
     return {value: at for at, value in enumerate(values)}
 
 
-def _meanings() -> dict[str, Any]:
+def meanings() -> dict[str, Meaning]:
     """What every score of every metric and task means, by its name."""
     of_metrics, of_tasks = ([measure.scores for measure in known.values()] for known in (METRICS, TASKS))
     return {name: meaning for scores in (*of_metrics, *of_tasks) for name, meaning in scores.items()}
@@ -330,5 +330,5 @@ def _meanings() -> dict[str, Any]:
 
 def reading_order() -> list[str]:
     """The names of all numbers, those first that speak for the others."""
-    meanings = _meanings()
-    return [*(name for name, meaning in meanings.items() if meaning.headline), *meanings, *CRITERIA]
+    known = meanings()
+    return [*(name for name, meaning in known.items() if meaning.headline), *known, *CRITERIA]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sober.results.estimates import ESTIMATE, RESAMPLES, frame, ranked
+from sober.results.estimates import ESTIMATE, RESAMPLES, correlated, frame
 from sober.results.means import measured
 from sober.results.measured import CURVE, kept_parts
 from sober.results.runs import Runs, as_runs
@@ -35,12 +35,8 @@ def scores_against_tasks_within_methods(
 
 
 def _correlations(runs: Runs, by: tuple[str, ...], resamples: int, seed: int) -> pl.DataFrame:
-    scores, tasks, rows = [name for name in measured(runs) if name not in runs.tasks()], runs.tasks(), []
-    for key, part in runs.by(*by):
-        n, estimate = ranked(part.columns(scores), part.columns(tasks), resamples, seed)
-        for (s, score), (t, task) in itertools.product(enumerate(scores), enumerate(tasks)):
-            rows.append((*key, score, task, int(n[s, t]), *(column[s, t].tolist() for column in estimate)))
-    return frame({**dict.fromkeys((*by, "score", "task"), str), "n": int, **ESTIMATE}, rows)
+    scores = [name for name in measured(runs) if name not in runs.tasks()]
+    return correlated(runs, by, ("score", scores), ("task", runs.tasks()), resamples, seed)
 
 
 def tasks_by_group(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:

@@ -6,7 +6,6 @@ within a model class and a data set, and then averages.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +14,7 @@ from jaxtyping import Float
 from numpy.ma import MaskedArray
 
 from sober.results.checklist import scores_of
-from sober.results.estimates import ESTIMATE, RESAMPLES, frame, ranked
+from sober.results.estimates import ESTIMATE, RESAMPLES, correlated, frame
 from sober.results.runs import Runs, as_runs, places
 from sober.results.stats import interval, rank_correlations, resampled, scores_by_partners
 
@@ -33,13 +32,8 @@ REFERENCE = "metrics with each other"
 def criteria_within_methods(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
     """Duan et al., Figure 7: rank correlation of each criterion with each metric, over the runs of a method."""
     runs = as_runs(data)
-    criteria, metrics, rows = judging(runs), runs.metrics(), []
-    for (world, method), part in runs.by("world", "method"):
-        n, estimate = ranked(part.columns(criteria), part.columns(metrics), resamples, seed)
-        for (c, criterion), (k, metric) in itertools.product(enumerate(criteria), enumerate(metrics)):
-            rows.append((world, method, criterion, metric, int(n[c, k]), *(part[c, k].tolist() for part in estimate)))
-    labels = dict.fromkeys(("world", "method", "criterion", "metric"), str)
-    return frame({**labels, "n": int, **ESTIMATE}, rows)
+    numbers = ("criterion", judging(runs)), ("metric", runs.metrics())
+    return correlated(runs, ("world", "method"), *numbers, resamples, seed)
 
 
 def criteria_averages(data: pl.DataFrame | Runs, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:

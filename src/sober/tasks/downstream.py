@@ -13,7 +13,6 @@ training sets lie in each other, so that what changes from one to the next is th
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,6 +24,7 @@ from sober.estimators.boosting import boosted
 from sober.estimators.folds import stratified
 from sober.estimators.linear import one_thread
 from sober.estimators.logistic import cross_validated, strengths_between
+from sober.estimators.quiet import not_converged_is_fine
 from sober.estimators.ridge import ridge
 from sober.machine import in_order
 from sober.metrics.metric import Meaning, Measured
@@ -191,9 +191,7 @@ def by_logistic(plan: Plan) -> list[Predicted]:
     factors = range(len(plan.check.about))
     # The longest first, so that what is begun last does not keep the others waiting.
     jobs = [(rows, k) for rows in reversed(plan.learn) for k in sorted(factors, key=lambda k: -_values(plan.check, k))]
-    with one_thread(), warnings.catch_warnings():
-        if plan.solver == "sklearn":  # which says of many that it has not converged
-            warnings.simplefilter("ignore")
+    with one_thread():
         done = list(in_order(lambda job: _linear(*job, plan), jobs, ahead=len(jobs)))
     found = {(len(rows.mean), k): answer for (rows, k), answer in zip(jobs, done, strict=True)}
     return [
@@ -232,7 +230,8 @@ def _sklearn_linear(learn: Codes, target: Int[np.ndarray, " N"], plan: Plan) -> 
 
     fold = stratified(target, plan.folds)
     splits = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(plan.folds)]
-    model = LogisticRegressionCV(Cs=plan.strengths, cv=splits, scoring="accuracy").fit(learn.mean, target)
+    with not_converged_is_fine():
+        model = LogisticRegressionCV(Cs=plan.strengths, cv=splits, scoring="accuracy").fit(learn.mean, target)
     return model.predict(plan.check.mean), float(np.ravel(model.C_)[0])
 
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from sober.device import device_kind
 from sober.errors import RequestError, brief, counted
 from sober.files import replacing
 from sober.files.packs import Pack, pack_bytes, pieces, read_packs
@@ -29,7 +30,6 @@ from sober.workflows.carried import Carried, as_pack, begin, begun_in, carried_i
 from sober.workflows.desk import TRIES, Desk
 from sober.workflows.evaluate import Evaluation, versions
 from sober.workflows.looking import looked_at
-from sober.workflows.pace import kind_of_device
 from sober.workflows.plan import hours
 from sober.workflows.queue import ROOM, Piece, Queue, Say
 from sober.workflows.shown import keep_pair
@@ -142,7 +142,7 @@ class Call:
             "entry": entry.name,
             "runs": [run.identity for run in trained],
             "when": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
-            "device": kind_of_device(),
+            "device": device_kind(),
             "command": self.command,
             "versions": dict(versions()),
             "pace": self.queue.pace.seen,

@@ -23,14 +23,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import jax
 import numpy as np
 import threadpoolctl
 
 from sober.criteria import find_criterion
 from sober.criteria.criterion import Criterion, Evidence, all_finite, fit_to_judge
 from sober.criteria.udr import informative_latents
-from sober.device import evenly
+from sober.device import device_kind, evenly
 from sober.errors import FullDiskError, RequestError, brief, counted
 from sober.machine import in_order
 from sober.metrics.score import resolved, score
@@ -146,7 +145,7 @@ class Evaluation:
         done = self.folder.store.done()
         self._training_rows(family, done)
         self._score(cohort.name, family, done)
-        for wanted in self._known(cohort.world).tasks if self.measure.tasks else ():
+        for wanted in self._wanted(cohort.world):
             self._try(cohort.name, family, wanted, done)
         if not (self.measure.keep_codes or self.measure.criteria or self.measure.show):
             forget(family, cohort.runs)
@@ -356,8 +355,12 @@ class Evaluation:
             return True
         if self._lacking(run, done) and not self.desk.given_up(f"score-{run.identity}"):
             return True
-        tasks = self._known(run.world).tasks if self.measure.tasks else ()
+        tasks = self._wanted(run.world)
         return any(self._untried(run, wanted, done) for wanted in tasks if self.strict or not wanted.refused)
+
+    def _wanted(self, label: str) -> tuple[Wanted, ...]:
+        """The tasks that were asked for, as models of a world are asked; where none was, no world is opened."""
+        return self._known(label).tasks if self.measure.tasks else ()
 
     def _untried(self, run: Run, wanted: Wanted, done: dict[Key, int]) -> bool:
         """Whether the table has no row of a task about a run, and a study has not given it up."""
@@ -367,9 +370,11 @@ class Evaluation:
         return self.strict or not self.desk.given_up(_tried(wanted, [run]))
 
     def _task_keys(self, run: Run) -> list[Key]:
-        tasks = self._known(run.world).tasks if self.measure.tasks else ()
-        pictures = self._known(run.world).measured_by if tasks else 0
-        return [key for wanted in tasks for key in task_keys(run, wanted, self.measure, pictures)]
+        return [
+            key
+            for wanted in self._wanted(run.world)
+            for key in task_keys(run, wanted, self.measure, self._known(run.world).measured_by)
+        ]
 
     def _lacking(self, run: Run, done: dict[Key, int]) -> list[str]:
         """Metrics, or single scores, of which the table has no row."""
@@ -456,7 +461,7 @@ class Evaluation:
         self.folder.store.write(
             rows,
             self.folder.runs,
-            device=jax.local_devices()[0].device_kind,
+            device=device_kind(),
             versions=versions(),
             scale=self.folder.request.scale,
         )

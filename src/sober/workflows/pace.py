@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import jax
-
+from sober.device import device_kind
 from sober.machine import cores
 from sober.methods import METHODS
 from sober.metrics.score import resolved
 from sober.results.request import cohorts_of
 from sober.types import Run
-from sober.workflows.plan import TOGETHER, Plan
+from sober.workflows.plan import TOGETHER, Plan, backend
 from sober.workflows.wanted import Entry
 
 IDLE = {"gpu": 6.0, "cpu": 0.0}  # models' worth of time that a step takes however few models it has
@@ -46,15 +45,15 @@ class Pace:
 
     def _training(self, plan: Plan, run: Run) -> str:
         shape = "x".join(map(str, plan.shapes[run.world]))
-        return f"train {run.method} {run.nets} {shape} {run.batch} {run.precision} on {kind_of_device()}"
+        return f"train {run.method} {run.nets} {shape} {run.batch} {run.precision} on {device_kind()}"
 
     def _measuring(self) -> str:
-        return f"measure on {kind_of_device()}, {cores()} cores"
+        return f"measure on {device_kind()}, {cores()} cores"
 
 
 def estimated_training(plan: Plan, runs: Sequence[Run], device: str | None = None) -> float:
     """From the rates of `plan`: steps, what a step of the method costs, and the size of its batch."""
-    first, device = runs[0], device or _device()
+    first, device = runs[0], device or backend()
     steps = first.steps * METHODS[first.method].cost * max(1.0, first.batch / USUAL_BATCH)
     return steps * (len(runs) + IDLE[device]) / plan.rate(first, device)
 
@@ -69,7 +68,7 @@ def estimated_measuring(
         for metric, _, _ in resolved(measure.metrics, True)
     }
     turns = -(-len(runs) // (at_once or cores()))
-    return turns * sum(metrics.values()) + entry.plan.measuring(tuple(runs), device or _device())
+    return turns * sum(metrics.values()) + entry.plan.measuring(tuple(runs), device or backend())
 
 
 def gpu_hours(entry: Entry, runs: Sequence[Run]) -> float:
@@ -77,12 +76,3 @@ def gpu_hours(entry: Entry, runs: Sequence[Run]) -> float:
     together = cohorts_of(runs, TOGETHER)
     training = sum(estimated_training(entry.plan, cohort.runs, "gpu") for cohort in together)
     return (training + sum(estimated_measuring(entry, cohort.runs, "gpu", 16) for cohort in together)) / 3600
-
-
-def kind_of_device() -> str:
-    """As JAX names it."""
-    return str(jax.local_devices()[0].device_kind)
-
-
-def _device() -> str:
-    return "cpu" if jax.default_backend() == "cpu" else "gpu"

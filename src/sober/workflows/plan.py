@@ -65,7 +65,7 @@ class Plan:
 
     def estimate(self) -> Estimate:
         """Hours and bytes, from rates that were measured on an H200 and on two CPU cores: an order of magnitude."""
-        device = "cpu" if jax.default_backend() == "cpu" else "gpu"
+        device = backend()
         seconds = sum(work(cohort) / self.rate(cohort.runs[0], device) for cohort in self.cohorts)
         seconds += len(self.runs) * sum(metric.seconds for metric, _, _ in resolved(self.study.metrics, True))
         seconds += sum(self.measuring(runs, device) for runs in self.request.by_world().values())
@@ -106,6 +106,11 @@ class Plan:
             row = rows.setdefault(self.request.worlds[cohort.world], {})
             row[cohort.runs[0].method] = row.get(cohort.runs[0].method, 0) + len(cohort.runs)
         return rows
+
+
+def backend() -> str:
+    """What rates are for: `cpu`, or `gpu` for whatever is faster."""
+    return "cpu" if jax.default_backend() == "cpu" else "gpu"
 
 
 def plan(study: Study, together: int = TOGETHER, *, fetch: bool = False, command: str = "") -> Plan:

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from sober.device import out_of_memory
+from sober.device import device_kind, out_of_memory
 from sober.errors import RequestError, brief
 from sober.files import cache_dir, locked, read_json, writable_folder, write_json
 from sober.nets.kernels.plain import plain, rounded
@@ -74,7 +74,7 @@ class Case:
 
     def identity(self) -> dict[str, Any]:
         """All that a verdict depends on, as JSON has it."""
-        here = {"device": jax.local_devices()[0].device_kind, "jax": jax.__version__, "kernels": VERSION}
+        here = {"device": device_kind(), "jax": jax.__version__, "kernels": VERSION}
         return json.loads(json.dumps(here | dataclasses.asdict(self)))
 
     def path(self) -> Path:
