@@ -198,6 +198,8 @@ WRONG = [
     (["train", "blocks", "--set", "beta"], "not of the form NAME=VALUE"),
     (["train", "blocks", "--set", "gamma=1"], "no hyperparameter 'gamma'"),
     (["train", "blocks", "--set", "beta=1,1"], "same run twice"),
+    (["train", "blocks", "--set", "beta=1", "gamma=2"], "no use for gamma=2; each setting needs its own --set, as in "),
+    (["train", "blocks", "dsprites"], "no use for dsprites (see sober --help)"),
     (["train", "blocks", "--nets", "conv", "--precision", "float64"], "--precision"),
     (["train", "blocks", "--cohort", "0"], "cohort must be at least 1"),
     (["train", "dsprites:file=/no/such.npz"], "/no/such.npz"),

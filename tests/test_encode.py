@@ -14,6 +14,7 @@ from sober.errors import RequestError
 from sober.models import encode as module
 from sober.models.encode import Draw, codes_path, encode, enough, read_codes
 from sober.models.family import Family
+from sober.report import pictures
 from sober.report.pictures import traversals
 from sober.types import Adam
 from sober.workflows.train import train
@@ -119,6 +120,21 @@ def test_a_diverged_model_is_listed_drawn_and_encoded_with_a_flag(tmp_path):
     text.print(models_table(results))
     assert f"diverged at step {family.model(bad[0]).diverged}" in text.file.getvalue()
     traversals([family.model(run) for run in runs], BLOCKS, tmp_path / "both.png")
+
+
+@pytest.mark.parametrize("models", [1, 2])
+def test_no_word_in_a_picture_of_latents_is_cut_off(models, family, tmp_path, monkeypatch):
+    figures = []
+    monkeypatch.setattr(pictures, "_save", lambda figure, path: figures.append(figure))
+    traversals([family.model(run) for run in family.runs[:models]], BLOCKS, tmp_path / "latents.png")
+    (figure,) = figures
+    page = figure.bbox
+    texts = figure.axes[0].texts
+    assert any("carries nothing" in text.get_text() for text in texts)
+    for text in texts:
+        place = text.get_window_extent()
+        assert page.x0 <= place.x0 <= place.x1 <= page.x1, text.get_text()
+        assert page.y0 <= place.y0 <= place.y1 <= page.y1, text.get_text()
 
 
 def test_a_shorter_draw_is_the_beginning_of_a_longer_one_and_needs_no_other_pass(family, monkeypatch):

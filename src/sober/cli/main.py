@@ -13,10 +13,10 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, UnusedCliTokensError
 
 from sober.cli.console import errors
-from sober.errors import RequestError
+from sober.errors import RequestError, listed
 from sober.training.progress import Stopped
 
 app = App(
@@ -76,5 +76,13 @@ def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def _one_line(error: Exception) -> str:
+    if isinstance(error, UnusedCliTokensError):
+        return _unused(error.unused_tokens or ())
     text = " ".join(str(error).split())
     return text if isinstance(error, RequestError) else f"{text} (see sober --help)"
+
+
+def _unused(tokens: Sequence[str]) -> str:
+    settings = [token for token in tokens if "=" in token]
+    each = f"; each setting needs its own --set, as in --set {settings[0]}" if settings else " (see sober --help)"
+    return f"this command has no use for {listed(tokens)}{each}"

@@ -20,6 +20,7 @@ HUES = ("#0072b2", "#d55e00", "#009e73", "#bb5f97", "#b07d00", "#3a8fc9", "#8c6b
 SHAPES = ("circle", "diamond", "square", "triangle-up", "cross", "triangle-down", "triangle-right", "triangle-left")
 DASHES = ([1, 0], [6, 2], [2, 2], [8, 2, 2, 2])
 NEGATIVE, POSITIVE = "#d9730d", "#2c6fbb"
+PADDING = {"left": 0, "top": 4, "right": 28, "bottom": 4}
 
 
 def theme(paper: str, ink: str, faded: str, line: str, accent: str, font: str) -> dict[str, Any]:
@@ -32,7 +33,7 @@ def theme(paper: str, ink: str, faded: str, line: str, accent: str, font: str) -
         "background": paper,
         "font": font,
         "view": {"stroke": None},
-        "padding": {"left": 0, "top": 4, "right": 28, "bottom": 4},  # for names that lean out on the right
+        "padding": PADDING,
         "axis": {**text, **sizes, **plain},
         "legend": {**text, **sizes, **above},
         "title": {"font": font, "color": ink, "fontSize": 13, "fontWeight": 600, "anchor": "start", "limit": 400},
@@ -286,8 +287,10 @@ def dumbbells(data: Any) -> alt.LayerChart:
     )
 
 
-def template(chart: Chart) -> dict[str, Any]:
+def template(chart: Chart, right: float = 0) -> dict[str, Any]:
     """A chart as JSON that takes the width it is given; its rows are the data set `rows`, which it comes without.
+
+    `right`: pixels for names that lean out on that side, where the usual ones are too few.
 
     With a given width, Vega-Lite would not have a height by the step: its script multiplies `step` with how many `of`
     it there are.
@@ -295,6 +298,8 @@ def template(chart: Chart) -> dict[str, Any]:
     import altair as alt  # noqa: PLC0415
 
     spec = chart(alt.NamedData("rows")).properties(width="container").to_dict()
+    if right > PADDING["right"]:
+        spec["padding"] = {**PADDING, "right": round(right)}
     if isinstance(spec["height"], dict):
         spec["usermeta"] = {"step": spec.pop("height")["step"], "of": spec["layer"][0]["encoding"]["y"]["field"]}
     return spec

@@ -30,3 +30,7 @@ class Figure(NamedTuple):
     def columns(self) -> int:
         """How many columns of numbers its widest panel has; 0 where it has none."""
         return max(len({row["column"] for row in rows if "column" in row}) for rows in self.panels.values())
+
+    def letters(self, field: str) -> int:
+        """How many letters the longest name in a field of its rows has; 0 where it has none."""
+        return max((len(str(row[field])) for rows in self.panels.values() for row in rows if field in row), default=0)

@@ -208,7 +208,7 @@ def _agreement(results: Results) -> str | None:
     low, high = _oriented(least, sign)[1:]
     verdict = "even these agree" if low > 0 else "these contradict each other" if high < 0 else "no agreement was found"
     return (
-        f"On {results.world}, metrics agree in {agree} of {counted(len(rows), 'pair')}, least {least['metric']} with "
+        f"On {results.world}, metrics agree in {agree:,} of {counted(len(rows), 'pair')}, least {least['metric']} with "
         f"{least['other']}: rank correlation {_estimate(least)}, {verdict}."
     )
 

@@ -17,7 +17,8 @@ from sober.report.charts import PAGE, template
 from sober.report.figure import Figure
 from sober.report.frame import HEAD, embedded, file
 
-COLUMN, NAMES = 46, 150  # least pixels of a column with a number, and of the names of rows
+COLUMN, NAMES = 50, 150  # least pixels of a column with a number, and of the names of rows
+LETTER, LEANING = 6.5, 0.77  # pixels of a letter in a name, and the cosine of the angle of names above columns
 
 FRAME = (
     HEAD
@@ -88,12 +89,18 @@ def vega() -> str:
 # Figures.
 
 
+def _leaning_out(figure: Figure) -> float:
+    """Pixels that the name of the last column needs on the right of a chart."""
+    return max(0, LETTER * LEANING * figure.letters("column") - COLUMN / 2) if figure.columns else 0
+
+
 def figure_html(figure: Figure) -> str:
     """A figure without its chart, which report.js draws: title, how to read it, what to choose, caption."""
     labels = "".join(_choice(name, values) for name, values in zip(figure.by, figure.choices, strict=True))
-    bounds = (
-        f"min-width: {NAMES + COLUMN * n}px; max-width: {2 * NAMES + 2 * COLUMN * n}px" if (n := figure.columns) else ""
-    )
+    bounds = ""
+    if n := figure.columns:
+        beside = max(NAMES, LETTER * figure.letters("row")) + _leaning_out(figure)
+        bounds = f"min-width: {beside + COLUMN * n:.0f}px; max-width: {2 * beside + 2 * COLUMN * n:.0f}px"
     return (
         f'<figure data-figure="{figure.name}"><h3>{escape(figure.title)}</h3><p class="says">{escape(figure.says)}</p>'
         f'<p class="tools">{labels}</p>'
@@ -120,7 +127,7 @@ def figure_data(figures: Sequence[Figure]) -> str:
             " ".join(str(values.index(part)) for values, part in zip(figure.choices, key, strict=True)): _columnar(rows)
             for key, rows in figure.panels.items()
         }
-        entries[figure.name] = {"spec": template(figure.chart), "panels": panels}
+        entries[figure.name] = {"spec": template(figure.chart, _leaning_out(figure)), "panels": panels}
     return embedded({"config": PAGE, "figures": entries})
 
 

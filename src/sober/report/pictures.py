@@ -64,7 +64,11 @@ def traversals(models: Sequence[Model], world: World, path: Path, *, seed: int =
     figure, axes = _canvas(across * panel_width - GAP, down * panel_height - 0.7, left=1.0)
     for at, model in enumerate(models):
         _panel(axes, model, images, x=at % across * panel_width, top=at // across * panel_height)
-    note = "each row moves one latent from -2 to 2; beside it the latent's KL in nats; a grey row carries nothing"
+    lines = (
+        "each row moves one latent from -2 to 2; beside it the latent's KL in nats;",
+        "a grey row carries nothing",
+    )
+    note = ("\n" if across == 1 else " ").join(lines)  # one panel is narrower than the whole line
     axes.text(0, down * panel_height - 1.35, note, fontsize=7.5, color=FADED, va="top")
     _save(figure, path)
 
