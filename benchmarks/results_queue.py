@@ -26,7 +26,7 @@ from sober.workflows.call import Call, brought  # noqa: E402
 from sober.workflows.carried import carried_in  # noqa: E402
 from sober.workflows.merge import merge, too_large  # noqa: E402
 from sober.workflows.queue import Queue, pace_seen, runs_in  # noqa: E402
-from sober.workflows.wanted import read_wanted  # noqa: E402
+from sober.workflows.wanted import named, read_wanted  # noqa: E402
 
 
 def print_list(queue: Queue) -> None:
@@ -54,9 +54,12 @@ def main() -> None:
     parser.add_argument("--packs", type=Path, nargs="+", default=[], help="packs that were brought along")
     parser.add_argument("--work", type=Path, default=Path("runs/queue/work"), help="folder to work in")
     parser.add_argument("--results", type=Path, default=ROOT / "results")
+    parser.add_argument("--only", metavar="NAME", help="what the list has under this name")
     parser.add_argument("--wanted", type=Path, help="another list than that in the folder of results")
     chosen = parser.parse_args()
     entries = read_wanted(chosen.wanted or chosen.results / "wanted.toml")
+    if chosen.only:
+        entries = named(entries, chosen.only)
     if chosen.merge:
         for added in merge(chosen.merge, chosen.results, entries):
             print(
@@ -71,7 +74,8 @@ def main() -> None:
     pieces = [piece for pack in packs for kind in ("done", "begun") for piece in carried_in(pack, kind)]
     limit = 60 * chosen.minutes - (time.monotonic() - STARTED)
     queue = Queue(entries, runs_in(chosen.results), pace_seen(chosen.results, pieces), limit=limit)
-    command = shlex.join(["python", "benchmarks/results_queue.py", *sys.argv[1:]])
+    only = ["--only", chosen.only] if chosen.only else []
+    command = shlex.join(["python", "benchmarks/results_queue.py", *only])  # folders and time change no number
     if chosen.list:
         queue.done |= {run for pack in packs for piece in carried_in(pack, "done") for run in piece.runs}
         print_list(queue)

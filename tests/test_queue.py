@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 import tomllib
 from collections.abc import Callable, Sequence
@@ -32,7 +33,7 @@ from sober.workflows.merge import merge
 from sober.workflows.opened import open_results
 from sober.workflows.pace import Pace, estimated_training
 from sober.workflows.queue import ROOM, Queue, runs_in
-from sober.workflows.wanted import Entry, read_wanted
+from sober.workflows.wanted import Entry, named, read_wanted
 from test_imports import ALLOWED, TRAINING_MACHINE
 
 TIMES = ("seconds", "device", "versions")
@@ -647,6 +648,9 @@ def wanted() -> tuple[Entry, ...]:
     return read_wanted()
 
 
+FOR_A_GPU = 9  # entries; those after them are for a CPU
+
+
 def test_the_list_has_what_the_papers_have(wanted: tuple[Entry, ...]) -> None:
     counts = [(entry.name, len(entry.plan.runs)) for entry in wanted]
     assert counts == [
@@ -659,23 +663,27 @@ def test_the_list_has_what_the_papers_have(wanted: tuple[Entry, ...]) -> None:
         ("beta_tcvae_biased", 120),
         ("dci_teapots", 20),
         ("sober_look_dsprites", 1800),
+        ("dsprites_small_nets", 40),
+        ("rooms_on_a_cpu", 3),
     ]
     steps = {entry.name: {run.steps for run in entry.plan.runs.values()} for entry in wanted}
     assert steps["sober_look_dsprites_100k"] == {100_000}
     assert steps["sober_look_dsprites"] == {300_000}
     assert steps["dava"] == steps["rooms"] == {150_000}
-    assert {run.precision for entry in wanted for run in entry.plan.runs.values()} == {"bfloat16"}
+    for place, entry in enumerate(wanted):
+        assert {run.precision for run in entry.plan.runs.values()} == {"bfloat16" if place < FOR_A_GPU else "float32"}
     assert {run.batch for run in wanted[2].plan.runs.values()} == {128}
     assert {run.nets for run in wanted[5].plan.runs.values()} == {"dense"}
 
 
-@pytest.mark.parametrize("place", range(9))
+@pytest.mark.parametrize("place", range(11))
 def test_every_group_is_the_seeds_of_a_setting(place: int, wanted: tuple[Entry, ...]) -> None:
     entry = wanted[place]
     assert sum(map(len, entry.groups)) == len(entry.plan.runs)
     for group in entry.groups:
         assert len({run.seedless for run in group}) == 1
-        assert [run.seed for run in group] == list(range(group[0].seed, group[0].seed + 5))
+        assert [run.seed for run in group] == list(range(group[0].seed, group[0].seed + len(group)))
+        assert len(group) == {"dsprites_small_nets": 2, "rooms_on_a_cpu": 3}.get(entry.name, 5)
     own, every = entry.measures
     assert every.metrics == ("all",)
     assert own.among == "cohort"
@@ -685,10 +693,33 @@ def test_every_group_is_the_seeds_of_a_setting(place: int, wanted: tuple[Entry, 
 def test_the_list_is_shown_with_what_it_costs(wanted: tuple[Entry, ...]) -> None:
     queue = Queue(wanted, set(wanted[0].plan.runs))
     lines = list(queue.lines())
-    assert [line.done for line in lines] == [180, *[0] * 8]
+    assert [line.done for line in lines] == [180, *[0] * (len(wanted) - 1)]
     assert lines[0].gpu_hours == 0
-    assert all(line.gpu_hours > 0.3 for line in lines[1:])
-    assert lines[-1].models == 1620  # those of the entry of the same name are counted there
+    assert all(line.gpu_hours > 0.3 for line in lines[1:FOR_A_GPU])
+    assert lines[FOR_A_GPU - 1].models == 1620  # those of the entry of the same name are counted there
+
+
+def test_an_entry_may_say_what_its_study_says_otherwise(listed: Path) -> None:
+    text = listed.read_text().replace('["beta_vae", "beta_tcvae"]', "{ beta_vae = { beta = [3] } }")
+    text += 'precision = "bfloat16"\ncriteria = ["elbo"]\ntasks = { downstream = { largest = 1_000 } }\n'
+    path = listed.with_name("otherwise.toml")
+    path.write_text(text)
+    (entry,) = read_wanted(path)
+    own, _ = entry.measures
+    assert {run.precision for run in entry.plan.runs.values()} == {"bfloat16"}
+    assert {(run.method, run.hyper["beta"]) for run in entry.plan.runs.values()} == {("beta_vae", 3.0)}
+    assert [name for name, _ in own.criteria] == ["elbo"]
+    assert [(name, dict(settings)["largest"]) for name, settings in own.tasks] == [("downstream", 1_000)]
+
+
+def test_a_part_of_the_list_is_chosen_by_its_name(wanted: tuple[Entry, ...]) -> None:
+    command = [sys.executable, ROOT / "benchmarks" / "results_queue.py", "--list", "--only"]
+    shown = subprocess.run([*command, "rooms"], capture_output=True, text=True, check=True)
+    assert "rooms" in shown.stdout
+    assert "dava" not in shown.stdout
+    assert [entry.name for entry in named(wanted, "sober_look_dsprites")] == ["sober_look_dsprites"] * 2
+    with pytest.raises(RequestError, match="nothing named 'room' is wanted: the list has beta_tcvae_biased, "):
+        named(wanted, "room")
 
 
 def test_a_list_that_is_wrong_is_refused_in_a_line(tmp_path: Path) -> None:
@@ -697,6 +728,7 @@ def test_a_list_that_is_wrong_is_refused_in_a_line(tmp_path: Path) -> None:
         ("precision = 3", "no list of wanted results"),
         (LIST.replace("steps = 60", "step = 60").replace("STUDY", "demo"), "small_blocks has no setting step"),
         (LIST.replace("STUDY", "demos"), "unknown study 'demos'"),
+        (LIST.replace("STUDY", "demo").replace('"beta_tcvae"', '"tcvae"'), "demo has no method tcvae"),
     ):
         path.write_text(text)
         with pytest.raises(RequestError, match=says):
@@ -733,7 +765,7 @@ def test_an_installed_package_has_them_too(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
     monkeypatch.chdir(tmp_path)
     said = start(INSTALLED, tmp_path / "site").communicate(timeout=120)[0].split()
-    assert (said[0], said[-1]) == ("9", "8"), said
+    assert (said[0], said[-1]) == (str(len(read_wanted())), "8"), said
     assert "small_blocks" in said
 
 

@@ -21,14 +21,14 @@ def results() -> None:
     if not found:
         console.print(f"no results are in {home()} yet: docs/results.md says how they get there", soft_wrap=True)
         return
-    table = Table(box=None, header_style="dim")
+    table = Table(box=None, header_style="dim", pad_edge=False)
     table.add_column("name", style="cyan", no_wrap=True)
     for name in ("models", "worlds", "methods", "steps", "when", "device"):
         table.add_column(name, justify="right" if name == "models" else "left", overflow="fold")
     for name, path in found.items():
         runs, note = Folder.open(path).runs.values(), Note.read(path)
-        worlds, methods = ([*dict.fromkeys(getattr(run, each) for run in runs)] for each in ("world", "method"))
+        worlds, methods = (sorted({getattr(run, each) for run in runs}) for each in ("world", "method"))
         steps = sorted({run.steps for run in runs})
-        said = (", ".join(worlds), ", ".join(methods), ", ".join(f"{count:,}" for count in steps))
+        said = ("\n".join(worlds), "\n".join(methods), "\n".join(f"{count:,}" for count in steps))
         table.add_row(name, f"{len(runs):,}", *said, note.when, note.device)
     console.print(table, f"\n[dim]{counted(len(found), 'folder')} in {home()}; sober report NAME opens one[/]")

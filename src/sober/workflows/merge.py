@@ -7,7 +7,7 @@ on the way, the same merge ends the same.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 SAID = ("value", "low", "high", "flags")  # what must be the same of a number that is there twice
 # Bytes in one folder: of what is shown beyond the first two models, and of what metrics found, if it is kept.
-MOST_SHOWN, MOST_MATRICES = 2**21, 2**20
+MOST_SHOWN, MOST_MATRICES = 2**21, 2**21
 
 
 class Added(NamedTuple):
@@ -104,11 +104,11 @@ def _check_files(piece: Carried, folder: Path) -> None:
     """That files are what their names say, and about runs of the piece."""
     for name in piece.files:
         of = OF_RUN.fullmatch(name)
+        about = {of[2]} if of else set()
         if name.startswith("judged/"):
-            find_criterion(load_judged(folder / name).question.criterion)
-        about = (
-            {of[2]} if of else set(load_judged(folder / name).question.runs) if name.startswith("judged/") else set()
-        )
+            question = load_judged(folder / name).question
+            find_criterion(question.criterion)
+            about |= set(question.runs)
         if of and of[1] == "models":
             about |= {load(folder / name).run.identity}
         if of and of[1] == "shown":
@@ -171,10 +171,11 @@ def _write(folder: Path, pieces: Sequence[_Checked], table: pl.DataFrame, rows: 
     new = [checked for checked in pieces if not set(checked.piece.runs) <= known]
     folder.mkdir(parents=True, exist_ok=True)
     for checked in new:
-        _put(folder, checked.piece.files)
+        _put(folder, checked)
     _keep_few(folder, table)
-    Store(folder).keep(table)
     entry = pieces[-1].entry
+    scale = entry.plan.request.scale  # of the list as it is now: it may have grown since the packs were made
+    Store(folder).keep(table.with_columns(import_polars().lit(scale).alias("scale")))
     cohorts = [_cohort(checked, known) for checked in new]
     if cohorts:
         request = entry.request(cohorts, str(new[-1].piece.about.get("command", "")))
@@ -190,10 +191,11 @@ def _cohort(checked: _Checked, known: set[str]) -> Cohort:
     return Cohort.of(runs)
 
 
-def _put(folder: Path, files: Mapping[str, bytes]) -> None:
+def _put(folder: Path, checked: _Checked) -> None:
     """What is kept beside the table; of judgements those of criteria that may speak for the others."""
-    for name, data in files.items():
-        if "/" in name and not name.startswith("parts/"):
+    left_out = ("parts/",) if checked.entry.models else ("parts/", "models/")
+    for name, data in checked.piece.files.items():
+        if "/" in name and not name.startswith(left_out):
             (folder / name).parent.mkdir(exist_ok=True)
             with replacing(folder / name) as temporary:
                 temporary.write_bytes(data)

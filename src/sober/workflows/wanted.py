@@ -83,15 +83,21 @@ def read_wanted(path: Path | None = None) -> tuple[Entry, ...]:
     return entries
 
 
+def named(entries: Sequence[Entry], name: str) -> tuple[Entry, ...]:
+    """The entries of that name."""
+    chosen = tuple(entry for entry in entries if entry.name == name)
+    if not chosen:
+        raise UnknownError(f"nothing named {name!r} is wanted: the list has {listed({each.name for each in entries})}")
+    return chosen
+
+
 def find_entry(entries: Sequence[Entry], name: str, identities: Sequence[str]) -> Entry:
     """The first entry of that name that has all these runs; of several, later ones may have more."""
-    named = [entry for entry in entries if entry.name == name]
-    if not named:
-        raise UnknownError(f"nothing named {name!r} is wanted: the list has {listed({each.name for each in entries})}")
-    for entry in named:
+    chosen = named(entries, name)
+    for entry in chosen:
         if set(identities) <= entry.plan.runs.keys():
             return entry
-    unknown = sorted(set(identities) - named[-1].plan.runs.keys())
+    unknown = sorted(set(identities) - chosen[-1].plan.runs.keys())
     raise RequestError(f"run {unknown[0]} is none of those that the list has under {name}: is it of another version?")
 
 
@@ -103,20 +109,31 @@ def _entry(
     together: int,
     metrics: tuple[str, ...],
 ) -> Entry:
-    known = {"name", "what", "study", "products", "worlds", "methods", "models", *SHRUNK}
+    known = {"name", "what", "study", "products", "worlds", "methods", "models", "precision", "criteria", "tasks"}
+    known |= SHRUNK
     if unknown := plain.keys() - known:
         raise RequestError(f"{plain.get('name')} has no setting {listed(unknown)}: choose from {listed(known)}")
     study, _ = find_study(plain["study"])
     chosen = plain.get("products") or range(1, len(study.products) + 1)
-    products = [_product(study.products[place - 1], plain, precision) for place in chosen]
-    asked = [Asked(name, {**settings, **criteria.get(name, {})}) for name, settings in study.asked]
+    methods = {name for place in chosen for name in study.products[place - 1].methods}
+    if unknown := set(plain.get("methods", ())) - methods:
+        raise RequestError(f"{study.name} has no method {listed(unknown)}: choose from {listed(methods)}")
+    products = [_product(study.products[place - 1], plain, plain.get("precision", precision)) for place in chosen]
+    asked = [
+        Asked(name, {**settings, **criteria.get(name, {})})
+        for name, settings in study.asked
+        if name in plain.get("criteria", (name,))
+    ]
     shrunk = Scale(**{name: plain[name] for name in SHRUNK & plain.keys()})
-    study = dataclasses.replace(study, products=products, criteria=asked, scales={"": shrunk})
+    tasks = plain.get("tasks", study.tasks)
+    study = dataclasses.replace(study, products=products, criteria=asked, tasks=tasks, scales={"": shrunk})
     return Entry(plain["name"], plain["what"], study.scaled(""), metrics, together, bool(plain.get("models", False)))
 
 
 def _product(product: Product, plain: Mapping[str, Any], precision: str) -> Product:
     """One of a study's products on the worlds, and with the methods, that are wanted."""
-    methods = {name: sweep for name, sweep in product.methods.items() if name in plain.get("methods", product.methods)}
+    chosen = plain.get("methods", product.methods)
+    own = chosen if isinstance(chosen, Mapping) else {}  # values of an entry's own
+    methods = {name: own.get(name, sweep) for name, sweep in product.methods.items() if name in chosen}
     training = product.training.but(precision=precision)
     return dataclasses.replace(product, worlds=plain.get("worlds", product.worlds), methods=methods, training=training)
