@@ -1,4 +1,7 @@
-"""Fits of scikit-learn that are meant to end before they converge, without its warning, in several threads at once."""
+"""Fits of scikit-learn that are meant to end before they converge, without its warnings, in several threads at once.
+
+Nor are warnings wanted about defaults of its coming releases: whoever asked for the fit did not choose them.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,7 @@ class _Quiet:
             if not self.inside:
                 self.before.enter_context(warnings.catch_warnings())
                 warnings.simplefilter("ignore", ConvergenceWarning)
+                warnings.filterwarnings("ignore", category=FutureWarning, module="sklearn")
             self.inside += 1
         try:
             yield
