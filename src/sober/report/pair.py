@@ -87,7 +87,7 @@ def _model(folder: Path, run: str, number: str) -> str:
     order = np.argsort(-arrays["kl"], kind="stable")
     used = [int(latent) for latent in order if arrays["kl"][latent] >= INFORMATIVE]
     sheets = addresses([arrays["traversals"][latent][PLACES] for latent in used[:ROWS]], BYTES)
-    names = _names(arrays, about)
+    names = factors_told(arrays, about)
     rows = "".join(
         f'<li><span><img src="{sheet}" alt="latent {latent}, {escape(names[latent])}: {len(PLACES)} pictures"></span>'
         f"{escape(names[latent])}</li>"
@@ -102,7 +102,7 @@ def _model(folder: Path, run: str, number: str) -> str:
     )
 
 
-def _names(arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> list[str]:
+def factors_told(arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> list[str]:
     """Of each latent the factors that it knows most of; its number where there are none."""
     factors = [factor["name"] for factor in about["factors"]]
     drawn = next((name for name, metric in METRICS.items() if metric.matrix and f"{name}.matrix" in arrays), None)

@@ -67,6 +67,7 @@ class Entry:
             cohorts=tuple(cohorts),
             measure=self.measures[0],
             command=command,
+            title=self.what,  # not the study's: it is a part of it, or a shorter one
             missing={},
         )
 
