@@ -1,25 +1,24 @@
 """Lassos, ridges and random forests whose strength or depth is chosen on rows of their own (Eastwood & Williams 2018).
 
 A model learns from training rows, and the option with the least error on validation rows is kept. One forest serves to
-choose among depths: a tree that was stopped at some depth is the upper part of one that was not, but for ties. The
-forest of that depth is then scikit-learn's own.
+choose among depths (`forests`). The forest of that depth is then scikit-learn's own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
+from sober.estimators.forests import Forest
 from sober.estimators.lasso import lasso
 from sober.estimators.predictors import DEPTHS, STRENGTHS, Rows, points
 from sober.estimators.scaling import standardised
 
 RIDGES = tuple(float(strength) for strength in np.logspace(-8, 2, 21))  # of a ridge's penalty, on standardised numbers
 MANY = 10_000  # rows from which on trees are worth a thread each
-ROUNDING = 1e-14  # of a target's squared error
 
 
 class Parts(NamedTuple):
@@ -89,76 +88,12 @@ def choose_ridge(parts: Parts) -> Chosen:
 def choose_forest(parts: Parts, trees: int, seed: int) -> Chosen:
     """So many regression trees, at the best of `DEPTHS`. Importances by decrease of squared error, and by splits."""
     forest = grown(parts.x, parts.y, trees, seed)
-    errors = [np.mean((forest.predict(parts.x_valid, depth) - parts.y_valid) ** 2) for depth in DEPTHS]
+    errors = [np.mean((guess - parts.y_valid) ** 2) for guess in forest.predict_at(parts.x_valid, DEPTHS)]
     depth = DEPTHS[int(np.argmin(errors))]
     if depth < DEPTHS[-1]:
         forest = grown(parts.x, parts.y, trees, seed, depth)
     importances = np.stack([forest.importances(by_splits=False), forest.importances(by_splits=True)])
     return Chosen(importances, forest.predict(parts.x_test), depth)
-
-
-class Tree(NamedTuple):
-    """A regression tree, node by node; node 0 is its root, and the children of a leaf are -1."""
-
-    feature: Int[np.ndarray, " n"]
-    left: Int[np.ndarray, " n"]
-    right: Int[np.ndarray, " n"]
-    depth: Int[np.ndarray, " n"]
-    parent: Int[np.ndarray, " n"]
-    value: Float[np.ndarray, "n m"]
-    weight: Float[np.ndarray, " n"]  # training rows in a node
-    impurity: Float[np.ndarray, " n"]  # variance of the target there
-    apply: Callable[[Any], Int[np.ndarray, " N"]]  # the leaf of each row
-
-    @staticmethod
-    def of(fitted: Any) -> Tree:
-        """That of scikit-learn, whose children come after their parent."""
-        left, right = fitted.children_left, fitted.children_right
-        parent, depth = np.zeros(len(left), np.int64), np.zeros(len(left), np.int64)
-        for node in np.flatnonzero(left >= 0):
-            children = [left[node], right[node]]
-            parent[children], depth[children] = node, depth[node] + 1
-        value = fitted.value.reshape(len(left), -1)
-        return Tree(
-            fitted.feature, left, right, depth, parent, value, fitted.weighted_n_node_samples, fitted.impurity,
-            fitted.apply,
-        )  # fmt: skip
-
-    def predict(self, leaves: Int[np.ndarray, " N"], depth: int) -> Float[np.ndarray, "N m"]:
-        """What the tree, stopped at some depth, says of rows in these leaves."""
-        last = np.arange(len(self.left))
-        for node in np.flatnonzero(self.depth > depth):
-            last[node] = last[self.parent[node]]  # which comes first
-        return self.value[last[leaves]]
-
-    def importances(self, by_splits: bool, columns: int) -> Float[np.ndarray, " D"]:
-        """Shares of the columns: of the splits, or of the decrease of squared error by them."""
-        nodes = np.flatnonzero(self.left >= 0)
-        amount = self.weight * self.impurity
-        decrease = amount[nodes] - amount[self.left[nodes]] - amount[self.right[nodes]]
-        # Where a node holds one value alone, rounding can leave it a variance, which is then split at random.
-        counted = decrease > ROUNDING * amount[0] if by_splits else decrease
-        sums = np.bincount(self.feature[nodes], counted, minlength=columns)
-        return sums / sums.sum() if sums.sum() > 0 else sums
-
-
-class Forest(NamedTuple):
-    """Trees that can be stopped at any depth."""
-
-    trees: tuple[Tree, ...]
-    columns: int
-
-    def predict(self, x: Float[np.ndarray, "N D"], depth: int = DEPTHS[-1]) -> Float[np.ndarray, "N m"]:
-        rows = x.astype(np.float32)  # as scikit-learn compares them
-        return np.mean([tree.predict(tree.apply(rows), depth) for tree in self.trees], axis=0)
-
-    def importances(self, by_splits: bool) -> Float[np.ndarray, " D"]:
-        """The mean over trees that have a split, as shares; all 0 where none has."""
-        split = [tree for tree in self.trees if tree.left[0] >= 0]
-        if not split:
-            return np.zeros(self.columns)
-        mean = np.mean([tree.importances(by_splits, self.columns) for tree in split], axis=0)
-        return mean / mean.sum() if mean.sum() > 0 else mean
 
 
 def grown(
@@ -170,4 +105,4 @@ def grown(
     jobs = -1 if len(x) >= MANY else None
     model = RandomForestRegressor(trees, max_depth=depth, random_state=seed, n_jobs=jobs)
     model.fit(x, y[:, 0] if y.shape[1] == 1 else y)
-    return Forest(tuple(Tree.of(tree.tree_) for tree in model.estimators_), x.shape[1])
+    return Forest.of(model)

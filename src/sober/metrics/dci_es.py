@@ -1,6 +1,7 @@
 """DCI-ES (Eastwood et al. 2023): how simple a probe reads the factors from the code, and how many latents it needs.
 
-Random forests of growing depth c predict each factor; their test losses make a curve.
+Random forests of growing depth c predict each factor; their test losses make a curve. One forest is grown for each
+factor, and stopped at every depth.
 
     explicitness    mean over factors of 1 - 2 A_k / ((c_max - c_min) · base_k)
     informativeness the best depth's mean test score
@@ -16,6 +17,7 @@ one with the highest test score, averaged over factors.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +25,7 @@ from jaxtyping import Float
 
 from sober.errors import RequestError
 from sober.estimators.capacity import curve_explicitness
+from sober.estimators.forests import Forest
 from sober.estimators.predictors import points
 from sober.estimators.ridge import explained
 from sober.estimators.scaling import in_float32
@@ -40,11 +43,11 @@ DEPTHS = (1, 2, 3, 4, 8, 10, 12, 14, 16, 18, 20, 32)  # of the authors' experime
 SMALL = 20_000  # rows of all trees together, below which starting threads takes longer than growing the trees
 
 
-class Probe(NamedTuple):
-    """Forests of one depth, one for each factor: how good they are on test rows, and what they looked at."""
+class Probes(NamedTuple):
+    """Forests of each depth, one for each factor: how good they are on test rows, and what they looked at."""
 
-    scores: Float[np.ndarray, " K"]  # accuracy of a category, R² of any other factor
-    importances: Float[np.ndarray, "D K"]
+    scores: Float[np.ndarray, "C K"]  # accuracy of a category, R² of any other factor
+    importances: Float[np.ndarray, "C D K"]
 
 
 def measure(codes: Codes, shared: Shared, *, seed: int, train: int, test: int, trees: int, deepest: int) -> Measured:
@@ -52,13 +55,16 @@ def measure(codes: Codes, shared: Shared, *, seed: int, train: int, test: int, t
     depths = [depth for depth in DEPTHS if depth <= deepest]
     if len(depths) < 2:
         raise RequestError(f"dci_es: deepest must be at least 2, not {deepest}: one depth makes no curve")
-    probes = [fitted_probe(codes, shared, train, test, depth, int(trees), seed) for depth in depths]
-    scores = np.array([one.scores for one in probes])  # (C, K)
+
+    def of_rows(part: Codes) -> Probes:
+        return probes(*shared(split, part, train, test, seed), depths, int(trees), seed)
+
+    scores, importances = by_factor(codes, shared, of_rows)
     base = np.array([1 - 1 / factor.size if factor.kind == "categorical" else 1.0 for factor in codes.about])
     capacity = np.array(depths, float)
     explicit = np.array([curve_explicitness(capacity, 1 - scores[:, k], base[k]) for k in range(len(base))])
     best = int(np.argmax(scores.mean(axis=1)))
-    matrix = probes[best].importances
+    matrix = importances[best]
     rows, columns = disentanglement_rows(matrix), completeness_columns(matrix)
     used = int((matrix.sum(axis=1) > 0).sum())
     values = {
@@ -81,33 +87,27 @@ def measure(codes: Codes, shared: Shared, *, seed: int, train: int, test: int, t
     return Measured({name: float(value) for name, value in values.items()}, tuple(flags), parts)
 
 
-def fitted_probe(codes: Codes, shared: Shared, train: int, test: int, depth: int, trees: int, seed: int) -> Probe:
-    """Forests of one depth, each learned from some of the rows that know its factor and tested on others."""
-
-    def of_rows(part: Codes) -> Probe:
-        return shared(probe, *shared(split, part, train, test, seed), depth, trees, seed)
-
-    return by_factor(codes, shared, of_rows)
-
-
-def probe(learn: Codes, check: Codes, depth: int, trees: int, seed: int) -> Probe:
-    """A forest of this depth for each factor."""
-    scores, columns = [], []
+def probes(learn: Codes, check: Codes, depths: Sequence[int], trees: int, seed: int) -> Probes:
+    """A forest for each factor, stopped at each depth."""
+    scores, columns = [], []  # of each factor: (C,) and (C, D)
     x, x_test = in_float32(learn.mean, check.mean)
     for k, factor in enumerate(learn.about):
         target, truth = (_targets(factor, codes.factors[:, k]) for codes in (learn, check))
         if not np.ptp(target, axis=0).any():  # nothing to learn: the one value is guessed
-            scores.append(float(np.mean(truth == target[0])) if factor.kind == "categorical" else 0.0)
-            columns.append(np.zeros(learn.mean.shape[1]))
+            right = float(np.mean(truth == target[0])) if factor.kind == "categorical" else 0.0
+            scores.append(np.full(len(depths), right))
+            columns.append(np.zeros((len(depths), x.shape[1])))
             continue
-        model = _forest(factor, depth, trees, seed, len(target)).fit(x, target)
-        guess = model.predict(x_test)
+        fitted = _forest(factor, max(depths), trees, seed, len(target)).fit(x, target)
+        forest = Forest.of(fitted)
+        guesses = forest.predict_at(x_test, depths)  # (C, n, m)
         if factor.kind == "categorical":
-            scores.append(float(np.mean(guess == truth)))
+            scores.append(np.mean(fitted.classes_[guesses.argmax(axis=2)] == truth, axis=1))
         else:
-            scores.append(explained(guess.reshape(len(truth), -1), truth.reshape(len(truth), -1)))
-        columns.append(np.abs(model.feature_importances_))
-    return Probe(np.array(scores), unit_sums(np.stack(columns), learn.unit).T)
+            scores.append(np.array([explained(guess, truth.reshape(len(truth), -1)) for guess in guesses]))
+        columns.append(np.abs([forest.importances(by_splits=False, depth=depth) for depth in depths]))
+    importances = [unit_sums(np.stack([column[c] for column in columns]), learn.unit).T for c in range(len(depths))]
+    return Probes(np.stack(scores, axis=1), np.stack(importances))
 
 
 def _targets(factor: Factor, column: np.ndarray) -> np.ndarray:
@@ -162,7 +162,7 @@ dci_es = Metric(
     measure=measure,
     settings={"train": 2_000, "test": 1_000, "trees": 100, "deepest": 32},
     quick={"train": 300, "test": 150, "trees": 5, "deepest": 3},
-    seconds=25.0,
+    seconds=3.5,
     default=False,
     takes=frozenset({"holes", "groups", "units"}),
 )
