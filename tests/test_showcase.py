@@ -25,6 +25,7 @@ from sober.report import cards
 from sober.report.cards import showcase_part
 from sober.report.explorer import page, write
 from sober.report.showcase import about_shown, keep_showcase, load_showcase, save_showcase, showcase, shown_path
+from sober.report.start import start_of
 from sober.types import Codes, Factor
 from sober.worlds import from_array, world
 from test_explorer import HOSTILE, Elements, chromium, luminance, opened  # noqa: F401 (fixtures, and what they need)
@@ -110,9 +111,8 @@ def unlabelled() -> Codes:
     return dataclasses.replace(perfect(), factors=np.zeros((len(perfect().mean), 0), np.int64), about=())
 
 
-def test_a_traversal_moves_one_latent_of_the_code_nearest_the_middle() -> None:
-    mean = perfect().mean
-    code = mean[np.argmin(np.linalg.norm(mean, axis=1))].copy()
+def test_a_traversal_moves_one_latent_of_the_code_where_it_starts() -> None:
+    code = start_of(model().decode, perfect().mean)
     assert arrays()["traversals"].shape == (5, 11, *SHAPE)
     for latent, step, value in ((3, 0, -2.0), (1, 5, 0.0), (4, 8, 1.2)):
         moved = np.where(np.arange(5) == latent, value, code)[None]

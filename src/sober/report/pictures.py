@@ -14,6 +14,7 @@ from sober.errors import RequestError, brief
 from sober.files import replacing
 from sober.methods import METHODS
 from sober.models.model import Model, latent_kl
+from sober.report.start import SPAN, start_of
 from sober.types import Factor
 from sober.worlds import World
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 INFORMATIVE = 0.01  # nats: a latent whose KL from the prior is below this carries nothing (the UDR paper's threshold)
 STEPS = 9  # pictures along a traversal
-SPAN = 2.0  # standard deviations of the prior either way
 PANELS_ACROSS = 2
 GAP = 1.9  # between panels, in pictures: room for the labels
 CELL = 0.46  # inches a picture
@@ -81,7 +81,7 @@ def _panel(axes: Axes, model: Model, images: np.ndarray, *, x: float, top: float
     axes.text(x, places[0] - 0.7, _title(model), fontsize=9, color=INK, va="bottom", weight="bold")
     _strip(axes, images[:STEPS], x=x, y=places[0], label="picture")
     _strip(axes, model.decode(mean[:STEPS]), x=x, y=places[1], label="again")
-    start = mean[np.argmin(np.sum(mean**2, axis=1))]  # the picture nearest the middle of the codes
+    start = start_of(model.decode, mean)
     for latent, y in zip(np.argsort(-kl), places[2:], strict=True):
         codes = np.tile(start, (STEPS, 1))
         codes[:, latent] = np.linspace(-SPAN, SPAN, STEPS)

@@ -25,13 +25,13 @@ from sober.metrics.registry import METRICS
 from sober.metrics.score import as_codes, score
 from sober.models.encode import Index
 from sober.models.model import Model, latent_kl
+from sober.report.start import SPAN, start_of
 from sober.results.settings import setting
 from sober.types import Codes, Factor, Run
 from sober.worlds import World
 
 PICTURES = 12
 STEPS = 11  # pictures along a traversal
-SPAN = 2.0  # standard deviations of the prior either way
 QUANTILES = (0.1, 0.9)
 
 Pictures = UInt8[np.ndarray, "n H W C"]
@@ -44,7 +44,7 @@ def showcase(
 
     pictures, reconstructions   (12, H, W, C), bytes, drawn from these by `seed`, and their `codes` (12, D)
     mixed                       (12, H, W, C): pictures of codes whose latents are drawn one by one, each from its range
-    traversals                  (D, 11, H, W, C): a picture near the middle of the codes, one latent from -2 to 2
+    traversals                  (D, 11, H, W, C): a picture in which latents are seen well, one from -2 to 2
     kl                          (D,), what each latent carries, in nats
     mi.matrix, gbt.…, svm.…     (D, K), and the other parts of the unified scores: curve of groups, merge thresholds
     response.0, response.1, …   (3, V, D): mean, 10% and 90% quantile of the latents for each value of a factor
@@ -62,14 +62,15 @@ def showcase(
         raise RequestError(f"codes are of {len(codes.mean):,} pictures, but {len(index):,} are given: pass their index")
     rows = np.random.default_rng(seed).permutation(len(codes.mean))[:PICTURES]
     shown = codes.mean[rows]
-    start = codes.mean[np.argmin(np.sum(codes.mean**2, axis=1))]
+    kl = latent_kl(codes.mean, codes.logvar)
+    start = start_of(model.decode, codes.mean)
     return {
         "pictures": _bytes(world.render(index[rows])),
         "reconstructions": _bytes(model.decode(shown)),
         "codes": shown,
         "mixed": _bytes(model.decode(_mixed(codes.mean, seed))),
         "traversals": np.stack([_bytes(model.decode(each)) for each in _traversals(start)]),
-        "kl": latent_kl(codes.mean, codes.logvar),
+        "kl": kl,
         **_matrices(codes, seed),
         **{f"response.{k}": response for k, response in enumerate(_responses(codes))},
     }
