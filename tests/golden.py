@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import copy
 import functools
-import importlib.util
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from scripts import load_script
 from sober.metrics import as_codes
 from sober.types import Codes
 
@@ -25,11 +24,7 @@ class Golden:
         self.scores: dict[str, Any] = json.loads((self.folder / "scores.json").read_text())["results"]
         self.modern: dict[str, Any] = json.loads((self.folder / "modern.json").read_text())
         self.matrices = dict(np.load(self.folder / "matrices.npz"))
-        specification = importlib.util.spec_from_file_location("representations", self.folder / "representations.py")
-        assert specification is not None
-        assert specification.loader is not None
-        self.formulas: ModuleType = importlib.util.module_from_spec(specification)
-        specification.loader.exec_module(self.formulas)
+        self.formulas = load_script(self.folder / "representations.py")
         self.table = functools.lru_cache(4)(self._table)
         self._context = functools.cache(self.formulas._Ctx)
         self._drawn = functools.cache(self._draw)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.svm import LinearSVC
 
+from scripts import load_script
 from sober.errors import RequestError
 from sober.estimators import linear, svm
 from sober.estimators.linear import Linear, auc, multinomial, one_vs_rest, softmax
@@ -305,11 +305,7 @@ def test_order_of_rows_and_columns_does_not_matter(seed: int, columns: int, clas
 @pytest.fixture(scope="module")
 def golden(shared: Path) -> Callable[[str, str, int], tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
     """Train and test rows of the representations for which an independent implementation's numbers are known."""
-    spec = importlib.util.spec_from_file_location("representations", shared / "golden" / "representations.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_script(shared / "golden" / "representations.py")
 
     def rows(grid: str, name: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         table, state = module.table(grid, name), np.random.RandomState(seed)

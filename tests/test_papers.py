@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 from pathlib import Path
@@ -11,6 +10,7 @@ import polars as pl
 import pytest
 
 from conftest import ROOT
+from scripts import load_script
 from sober.criteria import CRITERIA
 from sober.errors import RequestError
 from sober.methods import METHODS
@@ -89,11 +89,7 @@ def test_the_scores_of_the_papers_tables_exist() -> None:
 
 
 def test_the_page_is_made_of_the_list() -> None:
-    spec = importlib.util.spec_from_file_location("make_papers", ROOT / "docs" / "make_papers.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_script(ROOT / "docs" / "make_papers.py")
     written = (ROOT / "docs" / "studies" / "papers.md").read_text(encoding="utf-8")
     assert written == module.page(), "run python docs/make_papers.py"
     assert len(re.findall(r"^\| .+ \| .+ \| .* \| .* \| .* \|$", written, re.MULTILINE)) >= 143

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import types
 from typing import Any, get_args
 
 import pytest
 
 from conftest import ROOT
+from scripts import load_script
 from sober.metrics import METRICS
 from sober.metrics.metric import Alteration
 
 SMALL, NOTICED = 0.05, 0.01  # the most that counts as no change, and the least that is one
 
 
-def load(name: str) -> types.ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-MADE = load("make_properties")
+MADE = load_script(ROOT / "docs" / "make_properties.py")
 
 
 @pytest.fixture(scope="module")

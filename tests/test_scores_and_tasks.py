@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import polars as pl
 import pytest
 
+from scripts import load_script
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(scope="module")
 def made() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make", ROOT / "docs" / "make_scores_and_tasks.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(ROOT / "docs" / "make_scores_and_tasks.py")
 
 
 def test_the_page_is_made_of_the_results(made: ModuleType) -> None:

@@ -25,6 +25,7 @@ from cyclopts import App
 
 from conftest import ROOT
 from families import BLOCKS, small_runs
+from scripts import load_script
 from sober.cli import app
 from sober.criteria import CRITERIA
 from sober.methods import METHODS
@@ -258,16 +259,7 @@ def test_every_command_and_option_is_documented(path: tuple[str, ...], command: 
             assert re.search(rf"`{argument.names[0]}[ `]", section), f"{heading.strip()} lacks {argument.names[0]}"
 
 
-def load_hooks() -> types.ModuleType:
-    spec = importlib.util.spec_from_file_location("site_hooks", ROOT / "docs" / "hooks.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-HOOKS = load_hooks()
+HOOKS = load_script(ROOT / "docs" / "hooks.py")
 
 
 @pytest.mark.parametrize("folder", HOOKS.SECTIONS)
