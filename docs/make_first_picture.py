@@ -18,8 +18,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import sober
-from sober.criteria.udr import INFORMATIVE
-from sober.report.pair import factors_told, pair_of
+from sober.report.pair import QUIET, factors_told, pair_of
 from sober.report.showcase import STEPS, load_showcase, shown_path
 from sober.results.runs import as_runs
 from sober.results.shipped import find_shipped
@@ -27,21 +26,21 @@ from sober.results.shipped import find_shipped
 NAME = "rooms_on_a_cpu"
 PLACES = np.linspace(0, STEPS - 1, 7).round().astype(int)  # pictures of a row
 GAP = 0.06  # between pictures, in pictures
-LABEL, CELL = 2.0, 0.56  # room for names in pictures, and inches a picture
+LABEL, EDGE, CELL = 1.9, 0.15, 0.56  # room for names and at the other edge, in pictures; and inches a picture
 
 
 def main(name: str) -> None:
     folder, runs = find_shipped(name), as_runs(sober.results(name).table())
     models = [load_showcase(shown_path(folder, run)) for run in pair_of(runs)]
     numbers = dict(zip(runs.labels("run"), runs.columns([runs.leading()])[:, 0].tolist(), strict=True))
-    rows = max(int((arrays["kl"] >= INFORMATIVE).sum()) for arrays, _ in models)
-    width, height = len(PLACES) + LABEL, rows + 1.1
+    rows = max(int((arrays["kl"] >= QUIET).sum()) for arrays, _ in models)
+    width, height = LABEL + len(PLACES) + EDGE, rows + 1.1
     with rc_context(STYLE):
         figure = Figure(figsize=(len(models) * width * CELL, height * CELL), dpi=150)
         FigureCanvasAgg(figure)
         for place, (arrays, about) in enumerate(models):
             axes = figure.add_axes((place / len(models), 0, 1 / len(models), 1))
-            axes.set(xlim=(-LABEL, len(PLACES)), ylim=(height - 1, -1))
+            axes.set(xlim=(-LABEL, len(PLACES) + EDGE), ylim=(height - 1, -1))
             axes.axis("off")
             said = f"{runs.leading()} {numbers[about['run']]:.2f}"
             axes.text(0, -0.25, f"seed {about['seed']}", fontsize=11, weight="bold", color=INK, va="bottom")
@@ -51,23 +50,15 @@ def main(name: str) -> None:
 
 
 def draw(axes: Axes, arrays: dict[str, np.ndarray], names: list[str]) -> None:
-    """A row for each latent that carries something, the most informative first."""
-    used = [latent for latent in np.argsort(-arrays["kl"], kind="stable") if arrays["kl"][latent] >= INFORMATIVE]
+    """A row for each latent that is not quiet, the most informative first."""
+    used = [latent for latent in np.argsort(-arrays["kl"], kind="stable") if arrays["kl"][latent] >= QUIET]
     for row, latent in enumerate(used):
         for column, picture in enumerate(arrays["traversals"][latent][PLACES]):
             extent = (column + GAP / 2, column + 1 - GAP / 2, row + 1 - GAP / 2, row + GAP / 2)
             colours = np.broadcast_to(picture, (*picture.shape[:2], 3))  # grey has one channel
             axes.imshow(colours, extent=extent, interpolation="bilinear", aspect="auto")
-        faint = "hardly" in names[latent]
-        axes.text(
-            -0.15,
-            row + 0.5,
-            names[latent].replace(" + ", "\n+ ").replace("_", " "),
-            fontsize=7.5,
-            color=FADED if faint else INK,
-            ha="right",
-            va="center",
-        )
+        label = names[latent].replace(" + ", "\n+ ").replace("_", " ")
+        axes.text(-0.15, row + 0.5, label, fontsize=8, color=INK, ha="right", va="center")
 
 
 if __name__ == "__main__":

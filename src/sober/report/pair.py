@@ -26,7 +26,8 @@ ROWS = 6  # latents of a model, at most
 PLACES = np.linspace(0, STEPS - 1, 5).round().astype(int)  # pictures of a row
 BYTES = 300_000  # of the pictures of a model
 NEAR = 0.1  # of the range of all numbers: what a model may lack to be one of the best
-LITTLE = 0.2  # of what the best latent knows: what knows less tells of hardly anything
+LITTLE = 0.05  # of what the best latent knows: what knows less tells of hardly anything
+QUIET = 0.1  # nats that a latent carries: with less it tells of hardly anything, however well its means fit a factor
 ALSO = 0.5  # of what a latent knows most of: from this share on, it tells of another factor, too
 NAMES = 3  # of factors beside a row
 
@@ -108,7 +109,7 @@ def factors_told(arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> 
     drawn = next((name for name, metric in METRICS.items() if metric.matrix and f"{name}.matrix" in arrays), None)
     if not factors or drawn is None:
         return [f"latent {latent}" for latent in range(len(arrays["kl"]))]
-    matrix = arrays[f"{drawn}.matrix"]  # (D, K)
+    matrix = np.where(arrays["kl"][:, None] < QUIET, 0.0, arrays[f"{drawn}.matrix"])  # (D, K)
     return [_named(row, factors, LITTLE * matrix.max()) for row in matrix]
 
 
