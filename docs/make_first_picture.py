@@ -18,7 +18,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import sober
-from sober.report.pair import QUIET, factors_told, pair_of
+from sober.report.pair import QUIET, pair_of, row_names
 from sober.report.showcase import STEPS, load_showcase, shown_path
 from sober.results.runs import as_runs
 from sober.results.shipped import find_shipped
@@ -45,7 +45,7 @@ def main(name: str) -> None:
             said = f"{runs.leading()} {numbers[about['run']]:.2f}"
             axes.text(0, -0.25, f"seed {about['seed']}", fontsize=11, weight="bold", color=INK, va="bottom")
             axes.text(len(PLACES), -0.25, said, fontsize=9, color=FADED, va="bottom", ha="right")
-            draw(axes, arrays, factors_told(arrays, about))
+            draw(axes, arrays, row_names(arrays, about))
         figure.savefig(FOLDER / "two_seeds.png", metadata={"Software": None})
 
 

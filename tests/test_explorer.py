@@ -330,6 +330,19 @@ def test_names_are_text_and_are_still_there_after_a_reload_and_for_this_model_al
         assert tab.locator("img").first.get_attribute("alt") == HOSTILE
 
 
+def test_a_latent_without_a_name_shows_the_factors_that_it_tells_of(chromium: Any, tmp_path: Path) -> None:
+    model = small_model()
+    starts = [Start("picture", np.zeros(4), pictures_for(model)[0])]
+    part = explorer_part([model], [starts], [KL], ["it"], [[HOSTILE, "", "size + shape", ""]])
+    path = tmp_path / "told.html"
+    path.write_text(page("it", part), encoding="utf-8")
+    with opened(chromium, path) as tab:
+        said = [tab.get_by_label(f"Name of latent {k}").get_attribute("placeholder") for k in range(4)]
+        assert said == [f"0: {HOSTILE}", "latent 1", "2: size + shape", "latent 3"]
+        tab.get_by_label("Name of latent 2").fill("mine")
+        assert tab.get_by_label("Sweep mine").count() == 1
+
+
 def test_names_can_be_given_as_json_and_anything_else_is_refused(chromium: Any, file: Path) -> None:
     with opened(chromium, file) as tab:
         tab.get_by_text("Names as JSON").click()

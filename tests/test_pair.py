@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from families import small_runs
 from sober.errors import RequestError
-from sober.report.pair import NEAR, best_and_muddled, factors_told, pair_html, pair_of
+from sober.report.pair import NEAR, best_and_muddled, factors_told, pair_html, pair_of, row_names
 from sober.report.showcase import load_showcase, save_showcase, shown_path
 from sober.results import as_runs
 from sober.results.store import Store
@@ -121,5 +121,6 @@ def test_a_latent_is_named_after_what_it_tells_of_unless_it_is_quiet() -> None:
     matrix = np.array([[2.0, 0.0, 0.0], [0.1, 0.4, 0.3], [0.0, 0.05, 0.0], [1.9, 0.0, 0.0]])
     kept = {"kl": np.array([4.0, 1.0, 1.0, 0.05]), "mi.matrix": matrix}
     about = {"factors": [{"name": name} for name in ("hue", "size", "shape")]}
-    assert factors_told(kept, about) == ["hue", "size + shape", "hardly anything", "hardly anything"]
-    assert factors_told({"kl": kept["kl"]}, about)[1] == "latent 1"
+    assert factors_told(kept, about) == ["hue", "size + shape", "", ""]
+    assert row_names(kept, about) == ["hue", "size + shape", "hardly anything", "hardly anything"]
+    assert row_names({"kl": kept["kl"]}, about)[1] == "latent 1"

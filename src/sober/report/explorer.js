@@ -214,7 +214,7 @@
     const names = nameBook(model, (latent) => rows[latent].rename(names.of(latent)));
     const rows = model.kl.map((kl, latent) => {
       const limit = Math.max(SPAN, ...model.starts.map((start) => Math.ceil(Math.abs(start.code[latent]))));
-      return rowOf(latent, kl, limit, {
+      return rowOf(latent, kl, model.told[latent], limit, {
         move: (value) => (sweep.stop(), move(latent, value)),
         sweep: () => sweep.toggle(latent, code[latent], rows[latent].swept),
         rename: (name) => names.set(latent, name),
@@ -301,14 +301,14 @@
     return { element: make("div", { className: "explorer-starts" }, head, strip), reset: () => choose(chosen) };
   }
 
-  /** One latent: its name, what it carries, its value and its slider. */
-  function rowOf(latent, kl, limit, on) {
-    const usual = `latent ${latent}`;
+  /** One latent: its name, else the factors that it tells of; what it carries, its value and its slider. */
+  function rowOf(latent, kl, told, limit, on) {
+    const usual = told ? `${latent}: ${told}` : `latent ${latent}`;
     const field = make("input", { type: "text", className: "explorer-name", placeholder: usual, dir: "auto" });
     const value = make("span", { className: "explorer-value", ariaHidden: "true" });
     const slider = make("input", { type: "range", min: -limit, max: limit, step: 0.05, className: "explorer-slider" });
     const button = make("button", { type: "button", className: "explorer-button", ariaPressed: "false" }, "Sweep");
-    field.title = field.ariaLabel = `Name of ${usual}`;
+    field.title = field.ariaLabel = `Name of latent ${latent}`;
     field.autocomplete = "off";
     field.addEventListener("input", () => on.rename(field.value));
     slider.addEventListener("input", () => on.move(slider.valueAsNumber));

@@ -88,11 +88,16 @@ def explorer_part(
     starts: Sequence[Sequence[Start]],
     kl: Sequence[Float[np.ndarray, " D"]],
     titles: Sequence[str],
+    told: Sequence[Sequence[str]] | None = None,
 ) -> HtmlPart:
-    """The explorer of one or several models, as part of a page. All sequences have an entry for each model."""
+    """The explorer of one or several models, as part of a page. All sequences have an entry for each model.
+
+    `told` has words for each latent, such as the factors that it goes with; none where that is not known.
+    """
     if not models:
         raise RequestError("no model to explore: give at least one")
-    entries = [_entry(*each) for each in zip(models, starts, kl, titles, strict=True)]
+    words = [()] * len(models) if told is None else told
+    entries = [_entry(*each) for each in zip(models, starts, kl, titles, words, strict=True)]
     return HtmlPart(
         css=file("explorer.css"),
         html='<section class="explorer" id="explorer" aria-label="Latent explorer">'
@@ -109,7 +114,9 @@ def page(title: str, part: HtmlPart) -> str:
     return PAGE.format(policy=policy, title=html.escape(title), **part._asdict())
 
 
-def _entry(model: Model, starts: Sequence[Start], kl: Float[np.ndarray, " D"], title: str) -> dict[str, Any]:
+def _entry(
+    model: Model, starts: Sequence[Start], kl: Float[np.ndarray, " D"], title: str, told: Sequence[str]
+) -> dict[str, Any]:
     graph = decoder_graph(model)
     numbers = [*graph.arrays.values(), kl, *(start.code for start in starts)]
     if not all(np.isfinite(array).all() for array in numbers):
@@ -119,6 +126,7 @@ def _entry(model: Model, starts: Sequence[Start], kl: Float[np.ndarray, " D"], t
         "title": title,
         "shape": model.image_shape,
         "kl": np.asarray(kl, float).tolist(),
+        "told": list(told),
         "informative": INFORMATIVE,
         "starts": [{"name": s.name, "code": s.code.tolist(), "picture": _png(s.picture)} for s in starts],
         "graph": graph.plain(),

@@ -88,7 +88,7 @@ def _model(folder: Path, run: str, number: str) -> str:
     order = np.argsort(-arrays["kl"], kind="stable")
     used = [int(latent) for latent in order if arrays["kl"][latent] >= INFORMATIVE]
     sheets = addresses([arrays["traversals"][latent][PLACES] for latent in used[:ROWS]], BYTES)
-    names = factors_told(arrays, about)
+    names = row_names(arrays, about)
     rows = "".join(
         f'<li><span><img src="{sheet}" alt="latent {latent}, {escape(names[latent])}: {len(PLACES)} pictures"></span>'
         f"{escape(names[latent])}</li>"
@@ -103,18 +103,24 @@ def _model(folder: Path, run: str, number: str) -> str:
     )
 
 
+def row_names(arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> list[str]:
+    """Of each latent the factors that it tells of; its number where there are none."""
+    told = factors_told(arrays, about)
+    return [text or "hardly anything" for text in told] or [f"latent {k}" for k in range(len(arrays["kl"]))]
+
+
 def factors_told(arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> list[str]:
-    """Of each latent the factors that it knows most of; its number where there are none."""
+    """Of each latent the factors that it knows most of, in words; no list where a world has none."""
     factors = [factor["name"] for factor in about["factors"]]
     drawn = next((name for name, metric in METRICS.items() if metric.matrix and f"{name}.matrix" in arrays), None)
     if not factors or drawn is None:
-        return [f"latent {latent}" for latent in range(len(arrays["kl"]))]
+        return []
     matrix = np.where(arrays["kl"][:, None] < QUIET, 0.0, arrays[f"{drawn}.matrix"])  # (D, K)
     return [_named(row, factors, LITTLE * matrix.max()) for row in matrix]
 
 
 def _named(knows: Float[np.ndarray, " K"], factors: list[str], least: float) -> str:
     if knows.max() <= least:
-        return "hardly anything"
+        return ""
     known = [k for k in np.argsort(-knows, kind="stable") if knows[k] >= ALSO * knows.max()]
     return " + ".join(factors[k] for k in known[:NAMES]) + (" + …" if len(known) > NAMES else "")

@@ -20,7 +20,7 @@ from sober.report.findings import findings, only_a_look
 from sober.report.frame import write
 from sober.report.leaderboard import every_run, flags, leaderboard
 from sober.report.page import Section
-from sober.report.pair import pair_html
+from sober.report.pair import factors_told, pair_html
 from sober.report.showcase import load_showcase, shown_path
 from sober.report.sortable import Cell, Column, short, table
 from sober.results import Folder, Made, Request, Runs, as_runs, make
@@ -159,7 +159,7 @@ def shown_runs(folder: Path, runs: Runs) -> list[str]:
 def _explorer(folder: Path, chosen: Sequence[str], settings: Mapping[str, str]) -> HtmlPart | None:
     """The explorer of the best models whose weights are in the folder, and small enough for a page."""
     models: list[Model] = []
-    starts, kl, titles = [], [], []
+    starts, kl, titles, told = [], [], [], []
     for run in chosen:
         path = folder / "models" / f"{run}.safetensors"
         if len(models) < EXPLORED and path.exists() and path.stat().st_size < LARGEST:
@@ -170,8 +170,9 @@ def _explorer(folder: Path, chosen: Sequence[str], settings: Mapping[str, str]) 
                 [Start(f"picture {at}", code, picture) for at, (code, picture) in enumerate(pictures, start=1)]
             )
             kl.append(arrays["kl"])
+            told.append(factors_told(arrays, about))
             titles.append(f"{settings[run]}, seed {about['seed']}, on {about['world']}")
-    return explorer_part(models, starts, kl, titles) if models else None
+    return explorer_part(models, starts, kl, titles, told) if models else None
 
 
 def _scores(runs: Runs) -> dict[str, str]:
