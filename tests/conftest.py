@@ -31,6 +31,8 @@ if importlib.metadata.version("jaxlib").startswith("0.10."):  # its successors s
     QUICK += " --xla_cpu_use_fusion_emitters=false"
 os.environ.setdefault("XLA_FLAGS", QUICK)
 
+import jax  # noqa: E402
+
 from sober.criteria.registry import CRITERIA  # noqa: E402 -- JAX reads what is set above when it is imported
 from sober.methods import METHODS  # noqa: E402
 from sober.metrics.registry import METRICS  # noqa: E402
@@ -38,6 +40,8 @@ from sober.nets import NETS  # noqa: E402
 from sober.tasks.features import FEATURES  # noqa: E402
 from sober.tasks.registry import TASKS  # noqa: E402
 from sober.worlds import WORLDS  # noqa: E402
+
+LARGE = 2 * 2**30  # bytes
 
 
 @pytest.fixture(scope="session")
@@ -70,6 +74,24 @@ def registries() -> Iterator[None]:
         for registry in (CRITERIA, METHODS, METRICS, NETS, FEATURES, TASKS, WORLDS):
             stack.enter_context(unittest.mock.patch.dict(registry))
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def memory() -> Iterator[None]:
+    """Programs that JAX compiled for the tests of a file are forgotten once a worker has grown large.
+
+    Kept to the end, they took a worker to 8 GB. What is freed is used again for the next file's.
+    """
+    yield
+    if _resident() > LARGE:
+        jax.clear_caches()
+        gc.collect()
+
+
+def _resident() -> int:
+    """Bytes of memory that this process has."""
+    pages = Path("/proc/self/statm")
+    return int(pages.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if pages.exists() else 0
 
 
 # Files that take long come first, and stay there by `--no-loadscope-reorder` in pyproject.toml: what is begun last

@@ -16,10 +16,10 @@ import pytest
 
 import sober
 from conftest import ROOT
+from scripts import load_script
 from sober.errors import RequestError
 from sober.metrics import METRICS, Meaning, Measured, Metric, Scores, score
 from sober.metrics.function import function_of
-from test_properties import load
 
 RNG = np.random.default_rng(0)
 FACTORS = RNG.integers(0, 4, (300, 3))
@@ -135,7 +135,7 @@ def test_a_wrong_call_is_refused_with_the_right_one() -> None:
 
 
 def test_type_checkers_are_told_what_the_registry_has() -> None:
-    made = load("make_functions")
+    made = load_script(ROOT / "docs" / "make_functions.py")
     assert made.FILE.read_text(encoding="utf-8") == made.stub(), "run python docs/make_functions.py"
     assert (Path(sober.__file__).parent / "py.typed").exists()
 
