@@ -95,12 +95,12 @@ def _range(table: pl.DataFrame, numbers: Sequence[str]) -> Iterator[str]:
 
 
 def _table(correlations: pl.DataFrame, numbers: Sequence[str]) -> Iterator[str]:
-    yield f"| | {' | '.join(f'`{number}`' for number in numbers)} |"
+    yield f"| | {' | '.join(numbers)} |"
     yield "|---|" + "---|" * len(numbers)
     rows = {(row["score"], row["task"]): row for row in correlations.iter_rows(named=True)}
     for score in SCORES:
         if (score, numbers[0]) in rows:
-            yield f"| `{score}` | {' | '.join(_cell(**rows[score, number]) for number in numbers)} |"
+            yield f"| {score} | {' | '.join(_cell(**rows[score, number]) for number in numbers)} |"
 
 
 def _cell(*, value: float | None, low: float | None, high: float | None, **_: object) -> str:
@@ -117,7 +117,7 @@ def _signed(value: float) -> str:
 
 def _within(table: pl.DataFrame, numbers: Sequence[str]) -> Iterator[str]:
     rows = scores_against_tasks_within_methods(table)
-    yield f"| | {' | '.join(f'`{number}`' for number in numbers)} |"
+    yield f"| | {' | '.join(numbers)} |"
     yield "|---|" + "---|" * len(numbers)
     for score in WITHIN:
         cells = []
@@ -125,7 +125,7 @@ def _within(table: pl.DataFrame, numbers: Sequence[str]) -> Iterator[str]:
             values = rows.filter(score=score, task=number)["value"].drop_nulls().to_list()
             mean = sum(values) / len(values)
             cells.append(f"{_signed(mean)} ({_signed(min(values))} to {_signed(max(values))})")
-        yield f"| `{score}` | {' | '.join(cells)} |"
+        yield f"| {score} | {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":
