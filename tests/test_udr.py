@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,15 @@ import pytest
 from sklearn.linear_model import Lasso
 
 import sober
+from families import BLOCKS
 from golden import Golden
-from sober.criteria.udr import UDR, all_to_all, pair_score, same_methods, same_settings, udr
+from sober.criteria.criterion import Evidence, Judgement
+from sober.criteria.ranking import ranking
+from sober.criteria.udr import UDR, all_to_all, criterion, pair_score, same_methods, same_settings, udr
 from sober.errors import RequestError
+from sober.results.judged import Question
 from sober.types import Codes, Run
+from sober.workflows.rows import criterion_rows
 
 RNG = np.random.default_rng(0)
 SOURCES = RNG.standard_normal((3_000, 5))
@@ -133,8 +139,9 @@ def test_partners_are_drawn_among_all_or_among_runs_that_differ_in_their_seed() 
     np.testing.assert_allclose(often / 3000, 3 / 8 * (1 - np.eye(9)), atol=5 * np.sqrt(3 / 8 * 5 / 8 / 3000))
     runs = [Run("blocks", "beta_vae", {"beta": beta}, seed=seed) for beta in (1, 4) for seed in range(3)]
     assert same_settings(runs) == [[1, 2], [0, 2], [0, 1], [4, 5], [3, 5], [3, 4]]
+    assert same_settings(runs[:4]) == [[1, 2], [0, 2], [0, 1], []]
     with pytest.raises(RequestError, match="train more seeds"):
-        same_settings(runs[:4])
+        same_settings(runs[::3])
 
 
 def test_partners_are_drawn_among_runs_of_the_same_method_whatever_their_strength() -> None:
@@ -142,7 +149,30 @@ def test_partners_are_drawn_among_runs_of_the_same_method_whatever_their_strengt
     gammas = [Run("blocks", "factor_vae", {"gamma": gamma}) for gamma in (10, 20)]
     assert same_methods([*betas, *gammas]) == [[1, 2], [0, 2], [0, 1], [4], [3]]
     with pytest.raises(RequestError, match=r"no other run of its method .* train more seeds or strengths"):
-        same_methods([*betas, gammas[0]])
+        same_methods([betas[0], gammas[0]])
+
+
+def test_a_model_that_lost_its_partners_is_flagged_and_disturbs_no_other() -> None:
+    runs = [Run("blocks", "beta_vae", {"beta": beta}, seed=seed) for beta, seed in ((1, 0), (4, 0), (1, 1), (1, 2))]
+    codes = [model(SOURCES, seed=seed) for seed in range(4)]
+
+    def judged(chosen: list[int]) -> Judgement:
+        parts = tuple(runs[m] for m in chosen), tuple(codes[m] for m in chosen)
+        evidence = Evidence(BLOCKS, *parts, None, lambda run: pytest.fail("loaded"))
+        return criterion(evidence, {"among": "settings"}, seed=3)
+
+    every, others = judged([0, 1, 2, 3]), judged([0, 2, 3])
+    assert every.scores[[0, 2, 3]].tolist() == others.scores.tolist()
+    assert (every.replicates[:, [0, 2, 3]] == others.replicates).all()
+    assert every.flags[1] == ("no_partner",)
+    assert (every.scores[1], every.replicates[:, 1].max()) == (0, 0)
+    assert set(every.parts["pairs"][:, :2].ravel().tolist()) == {0, 2, 3}
+    question = Question("udr", {"among": "settings"}, "blocks", tuple(run.identity for run in runs), 3_000, 3)
+    rows = criterion_rows(criterion, question, every, 1.0)
+    assert [math.isnan(row.value) for row in rows] == [False, True, False, False]
+    assert rows[1].flags == ("no_partner", "not_measured")
+    ranked = ranking(runs, [5] * 4, {"udr": (criterion, every)}, words=lambda run: run.seedless)
+    assert ranked.models[-1].run == runs[1]
 
 
 def test_numbers_near_the_end_of_their_type_are_compared_like_others() -> None:

@@ -21,6 +21,7 @@ from jaxtyping import Bool, Float, Int
 from sober.criteria.criterion import (
     HALVES,
     REPLICATES,
+    UNJUDGED,
     Cost,
     Criterion,
     Evidence,
@@ -299,10 +300,9 @@ def same_settings(runs: Sequence[Run], partners: int | None = None, seed: int = 
 
 
 def _with_partners(runs: Sequence[Run], drawn: list[list[int]], why: str) -> list[list[int]]:
-    """The partners that were drawn; a run that has none is refused."""
-    for run, others in zip(runs, drawn, strict=True):
-        if not others:
-            raise RequestError(f"run {run.identity} has {why}")
+    """The partners that were drawn. If no run has any, all are refused; some may have lost theirs, which diverged."""
+    if not any(drawn):
+        raise RequestError(f"run {runs[0].identity} has {why}")
     return drawn
 
 
@@ -357,8 +357,28 @@ def judge(
     among: str,
     partners: float,
 ) -> Judgement:
-    """With partners and half of the pictures drawn anew for the replicates."""
-    who = _partners(evidence.runs, among, int(partners), seed)
+    """With partners and half of the pictures drawn anew for the replicates. A model without a partner is flagged."""
+    drawn = _partners(evidence.runs, among, int(partners), seed)
+    paired = [model for model, others in enumerate(drawn) if others]
+    if len(paired) == len(drawn):
+        return _judged(evidence, drawn, seed, progress, similarity)
+    place = {model: number for number, model in enumerate(paired)}
+    who = [[place[other] for other in drawn[model]] for model in paired]
+    found = _judged(evidence.only(evidence.runs[model] for model in paired), who, seed, progress, similarity)
+    scores, replicates = np.zeros(len(drawn)), np.zeros((len(found.replicates), len(drawn)))
+    scores[paired], replicates[:, paired] = found.scores, found.replicates
+    flags: list[tuple[str, ...]] = [(UNJUDGED,)] * len(drawn)
+    for model, said in zip(paired, found.flags, strict=True):
+        flags[model] = said
+    pairs = found.parts["pairs"].copy()  # model, partner, score
+    pairs[:, :2] = np.array(paired)[pairs[:, :2].astype(int)]
+    return Judgement(scores, replicates, tuple(flags), {"pairs": pairs})
+
+
+def _judged(
+    evidence: Evidence, who: list[list[int]], seed: int, progress: Progress, similarity: Similarity
+) -> Judgement:
+    """All models, each with its partners."""
     rounds = halves(len(evidence.codes[0].mean), seed)
     progress(0, 1 + len(rounds))
     result = udr(evidence.codes, partners=who, similarity=similarity, seed=seed)

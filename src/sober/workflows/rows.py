@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from sober.criteria import Criterion
-from sober.criteria.criterion import Judgement
+from sober.criteria.criterion import UNJUDGED, Judgement
 from sober.metrics import Scores, home_of
 from sober.metrics.score import resolved
 from sober.models.model import Model
@@ -96,11 +96,12 @@ def criterion_rows(criterion: Criterion, question: Question, judgement: Judgemen
     with np.errstate(invalid="ignore"):  # between infinities there is no number
         low, high = np.quantile(judgement.replicates, (0.05, 0.95), axis=0)
     models = len(question.runs)
+    unjudged = [UNJUDGED in flags for flags in judgement.flags]
     return [
         Score(
             run,
             criterion.name,
-            float(judgement.scores[m]),
+            math.nan if unjudged[m] else float(judgement.scores[m]),
             "criterion",
             PRESET,
             question.settings,
@@ -108,8 +109,8 @@ def criterion_rows(criterion: Criterion, question: Question, judgement: Judgemen
             pictures=question.pictures,
             draw=question.seed,
             models=models,
-            flags=judgement.flags[m],
-            interval=(float(low[m]), float(high[m])),
+            flags=(*judgement.flags[m], *(("not_measured",) if unjudged[m] else ())),
+            interval=None if unjudged[m] else (float(low[m]), float(high[m])),
             seconds=seconds / models,
         )
         for m, run in enumerate(question.runs)
