@@ -48,6 +48,9 @@ a score that rises with accuracy may only tell how much was learned. `dci_inform
 that reason: it measures what is in a code, whatever its shape. A correlation over all models can come from differences
 between methods; the last table of each folder looks inside methods. `elbo`, `reconstruction`, `kl`, `total_correlation`
 and errors are better when lower: where such a score tells of accuracy, its correlation is negative.
+
+There are hundreds of intervals on this page, and none is corrected for that: one in twenty leaves out 0 by chance.
+Models of one setting resemble each other, which makes intervals somewhat too narrow.
 """
 
 
