@@ -25,15 +25,15 @@ PICTURES = 10_000  # that criteria look at, as in the UDR paper
 HALVES = 8  # how often half of the pictures are drawn
 REPLICATES = 200
 
+UNJUDGED = "no_partner"  # a model of which nothing is said: where a number must stand, it is the worst
 # Models that no criterion can recommend, and why.
 UNFIT: Mapping[str, str] = {
     "collapsed": "no latent carries anything",
     "diverged": "training had stopped: the numbers were no longer finite",
     "ignores_codes": "the decoder makes nearly the same picture whatever the codes",
-    "no_partner": "no other model is left to compare it with",
+    UNJUDGED: "no other model is left to compare it with",
     "not_finite": "some codes were not finite",
 }
-UNJUDGED = "no_partner"  # of these, nothing is said: where a number must stand, it is the worst
 
 R = TypeVar("R")
 Progress = Callable[[int, int], None]  # told how much is done, and of how much

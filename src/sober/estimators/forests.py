@@ -88,9 +88,10 @@ class Forest(NamedTuple):
         """The same for several depths."""
         rows = x.astype(np.float32)  # as scikit-learn compares them
         sums = np.zeros((len(depths), len(x), self.trees[0].value.shape[1]))
+        deepest_first = sorted(range(len(depths)), key=lambda place: -depths[place])  # from there it goes upwards
         for tree in self.trees:
             nodes = tree.apply(rows)
-            for place in sorted(range(len(depths)), key=lambda place: -depths[place]):
+            for place in deepest_first:
                 nodes = tree.stopped(nodes, depths[place])
                 sums[place] += tree.value[nodes]
         return sums / len(self.trees)

@@ -62,7 +62,6 @@ def showcase(
         raise RequestError(f"codes are of {len(codes.mean):,} pictures, but {len(index):,} are given: pass their index")
     rows = np.random.default_rng(seed).permutation(len(codes.mean))[:PICTURES]
     shown = codes.mean[rows]
-    kl = latent_kl(codes.mean, codes.logvar)
     start = start_of(model.decode, codes.mean)
     return {
         "pictures": _bytes(world.render(index[rows])),
@@ -70,7 +69,7 @@ def showcase(
         "codes": shown,
         "mixed": _bytes(model.decode(_mixed(codes.mean, seed))),
         "traversals": np.stack([_bytes(model.decode(each)) for each in _traversals(start)]),
-        "kl": kl,
+        "kl": latent_kl(codes.mean, codes.logvar),
         **_matrices(codes, seed),
         **{f"response.{k}": response for k, response in enumerate(_responses(codes))},
     }
