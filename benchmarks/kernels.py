@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import functools
 import importlib
 import io
@@ -26,7 +27,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,14 +36,15 @@ if "--compile" in sys.argv:
 
 import jax
 import jax.extend
-import jax.numpy as jnp
 
 from sober.device import out_of_memory
 from sober.errors import brief
 from sober.nets import kernels
+from sober.nets.kernels.comparison import Stack, compiled, find_fault, passes, samples
+from sober.nets.kernels.layout import Kind
 from sober.nets.kernels.plain import plain
-from sober.nets.kernels.plan import Kind, Plan
-from sober.nets.kernels.trial import Case, Stack, both_ways, passes, samples, times, what_is_wrong
+from sober.nets.kernels.trial import times
+from sober.nets.kernels.verdicts import Case
 from sober.nets.layers import Conv, Deconv
 
 NETS: dict[str, dict[Kind, tuple[int, ...]]] = {  # channels, in the order of the layers
@@ -56,36 +58,34 @@ SHARED = 227 * 1024  # bytes that a program can have
 STACKS: dict[Kind, Stack] = {"down": kernels.down, "up": kernels.up}
 
 
-def case_of(kind: Kind, picture: str, channels: tuple[int, ...], batch: int, models: int) -> Case:
+@dataclasses.dataclass(frozen=True)
+class SizedCase(Case):
+    """A run of layers for exactly `size` models, where a trial has its own number."""
+
+    size: int = 1
+
+    @property
+    def models(self) -> int:
+        return self.size
+
+
+def case_of(kind: Kind, picture: str, channels: tuple[int, ...], batch: int, models: int) -> SizedCase:
     h, w, c = map(int, picture.split("x"))
     layer, widths = (Conv, (c, *channels)) if kind == "down" else (Deconv, (*channels, c))
     scale = 1 if kind == "down" else 2 ** len(channels)
-    made = [
+    leaves = [
         jax.eval_shape(functools.partial(layer, i=i, o=o), jax.random.key(0)) for i, o in itertools.pairwise(widths)
     ]
-    layers = tuple((leaf.weight.shape, leaf.bias.shape) for leaf in made)
-    return Case(kind, (batch, h // scale, w // scale, widths[0]), layers, "bfloat16", models)
-
-
-def shaped(case: Case) -> tuple[Any, Any]:
-    """The input and the layers of all models, as shapes."""
-
-    def array(shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct((case.models, *shape), dtype)
-
-    return array(case.shape, jnp.bfloat16), tuple((array(weight), array(bias)) for weight, bias in case.layers)
-
-
-def plan_of(case: Case) -> Plan:
-    x, layers = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), shaped(case))
-    return Plan.of(case.kind, x, layers, False)
+    layers = tuple((leaf.weight.shape, leaf.bias.shape) for leaf in leaves)
+    case = Case.of(kind, (batch, h // scale, w // scale, widths[0]), layers, "bfloat16", models)
+    return SizedCase(**vars(case), size=models)
 
 
 def floors(case: Case) -> tuple[float, float]:
     """Microseconds for the bytes of a model, forward and back."""
     from sober.nets.kernels.passes import checked  # noqa: PLC0415 — Pallas
 
-    plan = plan_of(case)
+    plan = case.layout
     fused = checked(plan.grids[0])
     share = 2e6 * plan.batch / (plan.rows * BYTES_PER_SECOND)  # of a tile's numbers, in microseconds
     forward = sum(grids.fine + grids.coarse for grids in plan.grids)
@@ -114,14 +114,19 @@ class Line(NamedTuple):
 
 
 def measured(case: Case) -> tuple[str | None, Line]:
-    stack, theirs = STACKS[case.kind], functools.partial(plain, case.kind)
-    programs = both_ways(case, stack)
-    fault = what_is_wrong(case, programs, runs=3)
-    forward = [jax.jit(lambda x, layers, _, one=one: jax.vmap(one)(x, layers)) for one in (stack, theirs)]
-    return fault, Line(*times([*forward, programs[-1], passes(theirs, case.kind == "up")], samples(case)))
+    stack, plain_pass = STACKS[case.kind], functools.partial(plain, case.kind)
+    (programs,) = compiled([case], [stack], timed=True)
+    if isinstance(programs, Exception):
+        raise programs
+    fault = find_fault(case, programs, runs=3)
+    forward = [
+        jax.jit(lambda x, layers, _, forward=forward: jax.vmap(forward)(x, layers)) for forward in (stack, plain_pass)
+    ]
+    assert programs.plain is not None
+    return fault, Line(*times([*forward, programs.kernels[-1], programs.plain], programs.samples().usual))
 
 
-def measure(cases: list[tuple[str, Case]]) -> bool:
+def measure(cases: Sequence[tuple[str, Case]]) -> bool:
     """Prints a line for each case; whether all is right."""
     right = True
     print("| layers | batch | models | forward, kernels | plain | floor | back, kernels | plain | floor | |")
@@ -183,32 +188,30 @@ def launches(jaxpr: Any) -> dict[str, tuple[int, int]]:
     return out
 
 
-def compiled(case: Case, wanted: bool) -> list[Compiled]:
+def kernels_compiled(case: Case, input_gradient: bool) -> list[Compiled]:
     """All kernels of a forward and backward pass."""
-    program = passes(STACKS[case.kind], wanted)
-    x, layers = shaped(case)
-    slope = jax.eval_shape(jax.vmap(STACKS[case.kind]), x, layers)
+    program = jax.jit(passes(STACKS[case.kind], input_gradient))
     with lowered_modules() as modules:
-        traced = program.trace(x, layers, slope)  # type: ignore[attr-defined]
+        traced = program.trace(*jax.eval_shape(functools.partial(samples, case)).usual)
         traced.lower(lowering_platforms=("cuda",))
-    how = launches(traced.jaxpr.jaxpr)
-    return [assembled(name, module, *how[name]) for name, module in modules]
+    launches_by_name = launches(traced.jaxpr.jaxpr)
+    return [assembled(name, module, *launches_by_name[name]) for name, module in modules]
 
 
 @functools.cache
 def assembled(name: str, module: bytes, warps: int, stages: int) -> Compiled:
     from jax._src.lib import triton  # noqa: PLC0415
 
-    made = triton.compile("cuda", module, "9.0", num_warps=warps, num_ctas=1, num_stages=stages)
+    program = triton.compile("cuda", module, "9.0", num_warps=warps, num_ctas=1, num_stages=stages)
     with tempfile.NamedTemporaryFile("w", suffix=".ptx") as file:
-        file.write(made.asm if isinstance(made.asm, str) else made.asm.decode())
+        file.write(program.asm if isinstance(program.asm, str) else program.asm.decode())
         file.flush()
         command = [ptxas(), "-v", "-arch=sm_90a", file.name, "-o", os.devnull]
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    registers, spilled = (re.search(p, said) for p in (r"Used (\d+) registers", r"(\d+) bytes spill stores"))
+        log = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    registers, spilled = (re.search(p, log) for p in (r"Used (\d+) registers", r"(\d+) bytes spill stores"))
     assert registers
     assert spilled
-    return Compiled(name, made.smem_bytes, int(registers[1]), int(spilled[1]))
+    return Compiled(name, program.smem_bytes, int(registers[1]), int(spilled[1]))
 
 
 def ptxas() -> str:
@@ -222,14 +225,14 @@ def why_not_compiled() -> str | None:
     return f"--compile needs JAX 0.10, not {jax.__version__}"
 
 
-def compile_all(cases: list[tuple[str, Case]]) -> bool:
+def compile_all(cases: Sequence[tuple[str, Case]]) -> bool:
     """Prints a line for each kernel; whether all fit."""
     print("| layers | batch | models | kernel | shared memory, bytes | registers | spilled, bytes |")
     print("|---|---:|---:|---|---:|---:|---:|")
     right = True
     for name, case in cases:
-        wanted = (True,) if case.kind == "up" else (False, True)
-        for line in dict.fromkeys(itertools.chain(*(compiled(case, one) for one in wanted))):
+        gradients = (True,) if case.kind == "up" else (False, True)
+        for line in dict.fromkeys(itertools.chain(*(kernels_compiled(case, gradient) for gradient in gradients))):
             right &= line.spilled == 0 and line.shared <= SHARED
             print(f"| {name} | {case.shape[0]} | {case.models} |", " | ".join(map(str, line)), "|", flush=True)
     return right
@@ -242,18 +245,18 @@ def main() -> None:
     parser.add_argument("--batches", nargs="+", type=int, default=[64, 128])
     parser.add_argument("--models", nargs="+", type=int, default=[1, 8, 64, 256])
     parser.add_argument("--compile", action="store_true", help="registers, spills and shared memory, without a GPU")
-    chosen = parser.parse_args()
+    arguments = parser.parse_args()
     cases = [
         (f"{net} {kind} {picture}", case_of(kind, picture, channels, batch, models))
-        for net, picture in itertools.product(chosen.nets, chosen.pictures)
+        for net, picture in itertools.product(arguments.nets, arguments.pictures)
         for kind, channels in NETS[net].items()
-        for batch, models in itertools.product(chosen.batches, chosen.models)
+        for batch, models in itertools.product(arguments.batches, arguments.models)
     ]
-    if reason := why_not_compiled() if chosen.compile else kernels.why_not_here():
+    if reason := why_not_compiled() if arguments.compile else kernels.unmet_here():
         sys.exit(reason)
-    device = "compiled for sm_90a" if chosen.compile else jax.local_devices()[0].device_kind
+    device = "compiled for sm_90a" if arguments.compile else jax.local_devices()[0].device_kind
     print(f"{device}, jax {jax.__version__}, bfloat16; microseconds are for each model\n")
-    sys.exit(not (compile_all if chosen.compile else measure)(cases))
+    sys.exit(not (compile_all if arguments.compile else measure)(cases))
 
 
 if __name__ == "__main__":

@@ -4,24 +4,22 @@ python benchmarks/methods.py                              all methods, 64 models
 python benchmarks/methods.py --world blocks --models 16   on a CPU
 
 Each method trains with its defaults; rounds of β-VAE and of the method alternate, so that both see the same machine.
-Compilation is left out. The last column says how many programs were compiled for two seeds and two values of every
-hyperparameter: one.
+Compilation is left out. Families train with the program that `sober train` chooses on this machine; *by plain layers*
+is the rate of the same program without kernels. The last column says how many programs were compiled for two seeds and
+two values of every hyperparameter: one.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
-import time
-from collections.abc import Callable
 from statistics import median
 
 import jax
 
+from family_steps import FamilySteps
 from sober.methods import METHODS
 from sober.models.grid import grid
-from sober.spread import Spread
-from sober.training.cohort import Program, signature
 from sober.types import Run
 from sober.worlds import World, world
 
@@ -34,28 +32,13 @@ def runs_of(opened: World, method: str, models: int, scale: float = 1.0, seed: i
     return grid(opened, method, numbers, seeds=range(seed, seed + models), batch=BATCH)
 
 
-def stepper(opened: World, method: str, models: int) -> tuple[Callable[[int], float], Callable[[], int]]:
-    """A function that trains a family for n steps and returns the seconds it took, and one that counts programs."""
-    runs = runs_of(opened, method, models)
-    program = Program(opened, signature(runs[0]))
-    spread = Spread(models)
-    inputs, data = spread.place(program.inputs(runs)), spread.copied(opened.data)
-    carry = program.init(inputs, data)
-
-    def steps(n: int) -> float:
-        nonlocal carry
-        started = time.perf_counter()
-        carry = jax.block_until_ready(program.advance(carry, data, inputs, int(carry.step) + n))
-        return time.perf_counter() - started
-
-    def programs() -> int:
-        nonlocal carry
-        others = spread.place(program.inputs(runs_of(opened, method, models, scale=0.9, seed=models)))
-        carry = program.advance(program.init(others, data), data, others, 2)
-        return int(program.advance._cache_size())
-
-    steps(1)  # compiles
-    return steps, programs
+def programs_compiled(family: FamilySteps, opened: World, method: str) -> int:
+    """How many programs the family's steps have compiled once other seeds and hyperparameters have trained too."""
+    others = runs_of(opened, method, family.models, scale=0.9, seed=family.models)
+    family.inputs = family.placement.place(family.program.inputs(others))
+    family.carry = family.program.init(family.inputs, opened.example)
+    family(2)
+    return int(family.program.advance._cache_size())
 
 
 def main() -> None:
@@ -65,19 +48,24 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4.0, help="for each figure")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--methods", default=",".join(METHODS), help="which, separated by commas")
-    chosen = parser.parse_args()
-    opened, device = world(chosen.world), jax.local_devices()[0]
+    arguments = parser.parse_args()
+    opened, device = world(arguments.world), jax.local_devices()[0]
     print(f"{datetime.date.today()}, {device.device_kind} ({device.platform}), jax {jax.__version__}")
-    print(f"{opened.name}, {chosen.models} models, batch {BATCH}\n")
-    print("| method | model-steps/s | of β-VAE | programs |\n|---|---:|---:|---:|", flush=True)
-    reference, _ = stepper(opened, "beta_vae", chosen.models)
-    for method in chosen.methods.split(","):
-        steps, programs = stepper(opened, method, chosen.models)
-        count, base = (max(1, int(chosen.seconds / chosen.rounds / each(1))) for each in (steps, reference))
-        taken = [(steps(count) / count, reference(base) / base) for _ in range(chosen.rounds)]
-        rate = chosen.models / median(own for own, _ in taken)
-        share = median(other / own for own, other in taken)
-        print(f"| {method} | {rate:,.0f} | {share:.2f} | {programs()} |", flush=True)
+    print(f"{opened.name}, {arguments.models} models, batch {BATCH}\n")
+    reference = FamilySteps(opened, runs_of(opened, "beta_vae", arguments.models))
+    print(f"{reference.reason or 'these nets have no kernels'}\n")
+    print("| method | model-steps/s | of β-VAE | by plain layers | programs |\n|---|---:|---:|---:|---:|", flush=True)
+    for method in arguments.methods.split(","):
+        runs = runs_of(opened, method, arguments.models)
+        steps = FamilySteps(opened, runs)
+        plain = FamilySteps(opened, runs, plain=True) if steps.uses_kernels else None
+        count, base = (max(1, int(arguments.seconds / arguments.rounds / family(1))) for family in (steps, reference))
+        times = [(steps(count) / count, reference(base) / base) for _ in range(arguments.rounds)]
+        rate = arguments.models / median(seconds for seconds, _ in times)
+        share = median(of_reference / seconds for seconds, of_reference in times)
+        plain_rate = f"{arguments.models * count / plain(count):,.0f}" if plain else "the same"
+        programs = programs_compiled(steps, opened, method)
+        print(f"| {method} | {rate:,.0f} | {share:.2f} | {plain_rate} | {programs} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -21,12 +21,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from methods import stepper
+from family_steps import FamilySteps
+from methods import runs_of
 from sober.device import seed_key
 from sober.nets.layers import relu
 from sober.tasks.matrices import ANSWERS, CONTEXT, draw_questions
 from sober.tasks.panels import panels_of
-from sober.tasks.reasoners import TRAINING, asked, programs_of
+from sober.tasks.reasoners import TRAINING, programs_of, question_batches
 from sober.tasks.relation_network import EDGE_LAYERS, EDGE_UNITS, GRAPH_UNITS, PANELS, Architecture, RelationNetwork
 from sober.worlds import world
 
@@ -34,9 +35,9 @@ ROUNDS, STEPS, LATENTS = 3, 8, 10
 
 
 class AllPairs(RelationNetwork):
-    """The formula as it stands: every pair of every answer's nine panels, through every layer."""
+    """The formula as written: all pairs of the nine panels of every answer go through every layer."""
 
-    def __call__(self, panels: Float[Array, "b 14 e"], kept: Any = 1.0) -> Float[Array, "b 6"]:
+    def __call__(self, panels: Float[Array, "b 14 e"], mask: Any = 1.0) -> Float[Array, "b 6"]:
         b = len(panels)
         context = jnp.broadcast_to(panels[:, None, :CONTEXT], (b, ANSWERS, CONTEXT, panels.shape[-1]))
         nine = jnp.concatenate([context, panels[:, CONTEXT:, None]], axis=2)
@@ -50,14 +51,14 @@ class AllPairs(RelationNetwork):
         x = jnp.sum(x, axis=2)
         for layer in self.graph:
             x = relu(layer(x))
-        return (x * kept) @ self.last
+        return (x * mask) @ self.last
 
 
 def net_stepper(architecture: Architecture, models: int, kind: type[RelationNetwork]) -> Callable[[int], None]:
     """A function that trains nets for n steps."""
     panels, key = panels_of(world("blocks")), seed_key(0)
     tables = jax.random.normal(key, (models, panels.size, LATENTS))
-    training = jax.tree.map(jnp.asarray, asked(panels, "hard", TRAINING, STEPS, 32, 0))
+    training = jax.tree.map(jnp.asarray, question_batches(panels, "hard", TRAINING, STEPS, 32, 0))
     programs = programs_of(architecture, None, kind)
     nets = programs.begin(tables, programs.untrained(key, LATENTS))
 
@@ -80,13 +81,17 @@ def main() -> None:
     parser.add_argument("--models", type=int, default=1)
     models = parser.parse_args().models
     clock = time.process_time if jax.default_backend() == "cpu" else time.perf_counter
-    vae, _ = stepper(world("dsprites"), "beta_vae", models)
+    dsprites = world("dsprites")
+    vae = FamilySteps(dsprites, runs_of(dsprites, "beta_vae", models))
     print(f"{jax.devices()[0].device_kind}, {models} at once; milliseconds a step and model, steps of a β-VAE")
     shares = []
     for layers, units in itertools.product(EDGE_LAYERS, EDGE_UNITS):
         architecture = Architecture(layers, units, 1, GRAPH_UNITS[-1])
-        nets = [vae, *(net_stepper(architecture, models, kind) for kind in (RelationNetwork, AllPairs))]
-        rounds = np.array([[seconds(each, clock) for each in nets] for _ in range(ROUNDS)])
+        nets: list[Callable[[int], Any]] = [
+            vae,
+            *(net_stepper(architecture, models, kind) for kind in (RelationNetwork, AllPairs)),
+        ]
+        rounds = np.array([[seconds(steps, clock) for steps in nets] for _ in range(ROUNDS)])
         of_vae, shared, plain = rounds.min(axis=0) / models
         shares.append(shared / of_vae)
         times = plain / shared

@@ -3,9 +3,9 @@
 python benchmarks/selection.py --out results                  twenty families of 18 on blocks, two kinds (a GPU)
 python benchmarks/selection.py --out results --families 2     a first look on a CPU
 
-Families of the first kind are β-VAEs at three strengths with six seeds each; those of the second are DAVA, β-TCVAE and
-β-VAE at two strengths each with three seeds. Every criterion picks a model from each family, without labels. Then the
-labels are looked at. Intervals are bootstraps over families.
+A family of the first kind has β-VAEs at three strengths with six seeds each; one of the second kind has DAVA, β-TCVAE
+and β-VAE at two strengths each with three seeds. Every criterion picks a model from each family without labels; the
+labels then score the picks. Intervals are bootstraps over families.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from sober.criteria import CRITERIA, Evidence, fit_to_judge
 from sober.criteria.criterion import UNFIT
 from sober.metrics import score
 from sober.models.grid import grid
+from sober.requests.results import Results
+from sober.requests.train import train
 from sober.shared import Shared
 from sober.types import Adam, Codes, Run
-from sober.workflows.opened import Results
-from sober.workflows.train import train
 from sober.worlds import world
 
 KINDS: dict[str, tuple[dict[str, dict[str, list[float]]], int]] = {
@@ -39,17 +39,17 @@ KINDS: dict[str, tuple[dict[str, dict[str, list[float]]], int]] = {
         3,
     ),
 }
-SUITED_TO = 8_000  # steps of training: criteria are set as they suit that, which gives discriminators 1,000 at 1e-3
+SUITED_TO = 8_000  # steps of training that criteria are set for: discriminators get 1,000 steps at 1e-3
 METRICS = ("mig", "dci_disentanglement")
 
 
 def supervised(codes: Codes) -> dict[str, float]:
-    found = score(codes, metrics=list(METRICS))
-    return {name: float(found[name]) for name in METRICS}
+    scores = score(codes, metrics=list(METRICS))
+    return {name: float(scores[name]) for name in METRICS}
 
 
 def families(kind: str, count: int, steps: int) -> list[list[Run]]:
-    """So many families, each with seeds of its own."""
+    """Families of runs, each with its own seeds."""
     blocks = world("blocks")
     methods, seeds = KINDS[kind]
     return [
@@ -60,58 +60,63 @@ def families(kind: str, count: int, steps: int) -> list[list[Run]]:
                 blocks,
                 method,
                 sweep,
-                seeds=range(at * seeds, (at + 1) * seeds),
+                seeds=range(family * seeds, (family + 1) * seeds),
                 steps=steps,
                 latents=6,
                 optimiser=Adam(1e-3),
             )
         ]
-        for at in range(count)
+        for family in range(count)
     ]
 
 
-def judged(results: Results, groups: list[list[Run]], workers: int) -> list[dict[str, dict[str, list[float]]]]:
-    """For each group of runs: what each criterion and each metric says of its models; worst of all where unfit."""
+def scores_of_families(
+    results: Results, groups: list[list[Run]], workers: int
+) -> list[dict[str, dict[str, list[float]]]]:
+    """For each family: the scores of its models by each criterion and metric. Unfit models get the worst score."""
     codes = {run: codes for run, codes in results.encode() if fit_to_judge(codes)}
-    whole = Evidence(results.world, tuple(codes), tuple(codes.values()), None, results.model)
+    evidence = Evidence(results.world, tuple(codes), tuple(codes.values()), None, results.model)
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        labels = dict(zip(whole.runs, pool.map(supervised, whole.codes), strict=True))
-    found = []
+        labels = dict(zip(evidence.runs, pool.map(supervised, evidence.codes), strict=True))
+    families_scores = []
     for group in groups:
-        part, shared = whole.only(run for run in group if run in codes), Shared()
+        family_evidence, shared = evidence.only(run for run in group if run in codes), Shared()
         criteria = {}
         for name, criterion in CRITERIA.items():
-            judgement = criterion(part, criterion.suited(SUITED_TO), shared=shared)
+            judgement = criterion(family_evidence, criterion.suited(SUITED_TO), shared=shared)
             sign = 1 if criterion.better == "higher" else -1
             unfit = np.array([bool(set(flags) & set(UNFIT)) for flags in judgement.flags])
             criteria[name] = np.where(unfit, -1e9, sign * judgement.scores).tolist()
-        metrics = {name: [labels[run][name] for run in part.runs] for name in METRICS}
-        found.append({"criteria": criteria, "metrics": metrics})
-    return found
+        metrics = {name: [labels[run][name] for run in family_evidence.runs] for name in METRICS}
+        families_scores.append({"criteria": criteria, "metrics": metrics})
+    return families_scores
 
 
-def table(found: list[dict[str, dict[str, list[float]]]], metric: str) -> list[str]:
+def table(families_scores: list[dict[str, dict[str, list[float]]]], metric: str) -> list[str]:
     """A row for each criterion: the metric of its pick, how often it beats random, rank correlation, with intervals."""
     rng = np.random.default_rng(0)
-    draws = rng.integers(0, len(found), (10_000, len(found)))
+    draws = rng.integers(0, len(families_scores), (10_000, len(families_scores)))
     lines = []
-    ranks = {name: [rankdata(each["criteria"][name]) for each in found] for name in found[0]["criteria"]}
+    names = families_scores[0]["criteria"]
+    ranks = {name: [rankdata(family["criteria"][name]) for family in families_scores] for name in names}
     rules = {**ranks, "udr + pipe_rec": [a + b for a, b in zip(ranks["udr"], ranks["pipe_rec"], strict=True)]}
     for rule, values in rules.items():
         pick, beats, above, correlation = [], [], [], []
-        for said, each in zip(values, found, strict=True):
-            labels = np.array(each["metrics"][metric])
-            chosen = int(np.argmax(said))
-            pick.append(labels[chosen])
-            others = np.delete(labels, chosen)
-            beats.append(np.mean(labels[chosen] > others) + 0.5 * np.mean(labels[chosen] == others))
-            above.append(float(labels[chosen] > labels.mean()))
-            correlation.append(np.corrcoef(rankdata(said), rankdata(labels))[0, 1] if np.ptp(said) else 0.0)
+        for rule_ranks, family in zip(values, families_scores, strict=True):
+            labels = np.array(family["metrics"][metric])
+            best = int(np.argmax(rule_ranks))
+            pick.append(labels[best])
+            others = np.delete(labels, best)
+            beats.append(np.mean(labels[best] > others) + 0.5 * np.mean(labels[best] == others))
+            above.append(float(labels[best] > labels.mean()))
+            rank_correlation = np.corrcoef(rankdata(rule_ranks), rankdata(labels))[0, 1] if np.ptp(rule_ranks) else 0.0
+            correlation.append(rank_correlation)
         cells = [_interval(np.array(values_), draws) for values_ in (pick, above, beats, correlation)]
         lines.append(f"| {rule} | " + " | ".join(cells) + " |")
-    random = _interval(np.array([np.mean(each["metrics"][metric]) for each in found]), draws)
-    best = _interval(np.array([np.max(each["metrics"][metric]) for each in found]), draws)
-    return [*lines, f"| *random pick* | {random} | | | |", f"| *best pick* | {best} | | | |"]
+    labels_of_families = [family["metrics"][metric] for family in families_scores]
+    random_pick = _interval(np.array([np.mean(labels) for labels in labels_of_families]), draws)
+    best_pick = _interval(np.array([np.max(labels) for labels in labels_of_families]), draws)
+    return [*lines, f"| *random pick* | {random_pick} | | | |", f"| *best pick* | {best_pick} | | | |"]
 
 
 def _interval(values: np.ndarray, draws: np.ndarray) -> str:
@@ -126,22 +131,24 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=6000)
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--models", type=Path, help="folder for models, if not in --out")
-    chosen = parser.parse_args()
+    arguments = parser.parse_args()
     device = jax.local_devices()[0]
-    os.environ["JAX_PLATFORMS"] = "cpu"  # of the processes that score: the device is taken
-    print(f"{datetime.date.today()}, {device.device_kind}, {chosen.families} families of 18, {chosen.steps} steps")
-    for kind in chosen.kinds.split(","):
-        groups = families(kind, chosen.families, chosen.steps)
-        folder = (chosen.models or chosen.out) / kind
+    os.environ["JAX_PLATFORMS"] = "cpu"  # for the scoring processes: this one uses the device
+    print(
+        f"{datetime.date.today()}, {device.device_kind}, {arguments.families} families of 18, {arguments.steps} steps"
+    )
+    for kind in arguments.kinds.split(","):
+        groups = families(kind, arguments.families, arguments.steps)
+        folder = (arguments.models or arguments.out) / kind
         results = train([run for group in groups for run in group], world("blocks"), folder)
         print(f"{kind}: trained", flush=True)
-        found = judged(results, groups, max(1, (os.cpu_count() or 2) - 2))
-        (chosen.out / f"{kind}.json").write_text(json.dumps(found))
+        families_scores = scores_of_families(results, groups, max(1, (os.cpu_count() or 2) - 2))
+        (arguments.out / f"{kind}.json").write_text(json.dumps(families_scores))
         for metric in METRICS:
             print(f"\n{kind}, {metric}\n")
             print("| picked by | its score | above the mean | beats a random model | rank correlation |")
             print("|---|---:|---:|---:|---:|")
-            print("\n".join(table(found, metric)), flush=True)
+            print("\n".join(table(families_scores, metric)), flush=True)
 
 
 if __name__ == "__main__":

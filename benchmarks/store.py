@@ -1,9 +1,9 @@
-"""Seconds to look at a store of a million scores: what a status shows, what is done already, the whole table.
+"""Seconds to read a store of a million scores: for a status, for the work done so far, and as a whole table.
 
-python benchmarks/store.py                a million rows, 100 of its parts not compacted yet, and again compacted
+python benchmarks/store.py                a million rows, with 100 parts not yet compacted, and again compacted
 python benchmarks/store.py --rows 100000  fewer
 
-Reading any parquet file with Polars takes what the last line says; the rest is checking, merging and order.
+The last line is the time of reading the parquet file with Polars; the rest is checking, merging and sorting.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 import polars
 
 from sober.methods import METHODS
+from sober.methods.settings import setting
 from sober.results import store as store_module
 from sober.results.store import Store
 from sober.types import Run, Score
@@ -32,30 +33,31 @@ def run(index: int) -> Run:
     """Runs of a large study: every method on every world, with six strengths."""
     method = list(METHODS.values())[index % len(METHODS)]
     strength = {hyper.name: 1.0 + index // len(METHODS) % 6 for hyper in method.hyper[:1] if not hyper.choices}
-    hyper = {**{each.name: each.default for each in method.hyper}, **strength}
+    numbers = {hyper.name: hyper.default for hyper in method.hyper if not hyper.choices}
+    hyper = {**numbers, **strength}  # without words: two methods have a `penalty`, one a word and one a number
     return Run(WORLDS[index // (6 * len(METHODS)) % len(WORLDS)], method.name, hyper, seed=index)
 
 
 def fill(store: Store, rows: int, left: int) -> None:
-    """Writes scores in chunks, of which `left` stay in parts."""
+    """Writes scores in chunks, and compacts all but the last `left` chunks."""
     values = np.random.default_rng(0).random(rows)
     chunks = range(0, rows, CHUNK)
     for number, start in enumerate(chunks):
         runs = {index: run(index) for index in range(start // METRICS, (start + CHUNK - 1) // METRICS + 1)}
-        identities = {index: each.identity for index, each in runs.items()}
+        identities = {index: described_run.identity for index, described_run in runs.items()}
         scores = [
             Score(
-                identities[at // METRICS],
-                f"metric_{at % METRICS}",
-                values[at],
+                identities[row // METRICS],
+                f"metric_{row % METRICS}",
+                values[row],
                 preset="study",
                 settings={"bins": 20.0},
-                seconds=values[-at],
+                seconds=values[-row],
             )
-            for at in range(start, min(start + CHUNK, rows))
+            for row in range(start, min(start + CHUNK, rows))
         ]
-        by_identity = {identities[index]: each for index, each in runs.items()}
-        store.write(scores, by_identity, device="cpu", versions={"sober": "0.1"})
+        by_identity = {identities[index]: described_run for index, described_run in runs.items()}
+        store.write(scores, by_identity, in_words=setting, device="cpu", versions={"sober": "0.1"})
         if number == len(chunks) - left - 1:
             store.compact()
 
@@ -68,40 +70,40 @@ def status(store: Store) -> polars.DataFrame:
 
 
 def least(rounds: int, work: Callable[[], object]) -> float:
-    """The shortest time of some rounds: what others do on the machine only adds to it."""
-    taken = []
+    """The shortest time of several rounds: other work on the machine only adds to it."""
+    times = []
     for _ in range(rounds):
         started = time.perf_counter()
         work()
-        taken.append(time.perf_counter() - started)
-    return min(taken)
+        times.append(time.perf_counter() - started)
+    return min(times)
 
 
-def line(what: str, seconds: float) -> None:
-    print(f"| {what} | {seconds:.2f} |", flush=True)
+def line(label: str, seconds: float) -> None:
+    print(f"| {label} | {seconds:.2f} |", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--parts", type=int, default=100, help="chunks of 1,000 scores that are not compacted")
-    parser.add_argument("--rounds", type=int, default=3, help="of which the best is shown")
-    chosen = parser.parse_args()
-    store_module.PARTS = 2 * chosen.parts + chosen.rows  # compact only where this script says so
+    parser.add_argument("--rounds", type=int, default=3, help="the best of these rounds is shown")
+    arguments = parser.parse_args()
+    store_module.PARTS = 2 * arguments.parts + arguments.rows  # compact only where this script says so
     with tempfile.TemporaryDirectory() as folder:
         store = Store.create(folder)
         load = os.getloadavg()[0]
-        print(f"{datetime.date.today()}, {os.cpu_count()} cores, load {load:.1f}, {chosen.rows:,} rows\n")
+        print(f"{datetime.date.today()}, {os.cpu_count()} cores, load {load:.1f}, {arguments.rows:,} rows\n")
         print("| what | seconds |\n|---|---:|")
-        line("writing, in chunks of 1,000", least(1, lambda: fill(store, chosen.rows, chosen.parts)))
-        for state in (f"with {chosen.parts} parts", "compacted"):
-            line(f"status, {state}", least(chosen.rounds, lambda: status(store)))
-            line(f"done(), {state}", least(chosen.rounds, store.done))
-            line(f"table(), {state}", least(chosen.rounds, store.table))
+        line("writing, in chunks of 1,000", least(1, lambda: fill(store, arguments.rows, arguments.parts)))
+        for state in (f"with {arguments.parts} parts", "compacted"):
+            line(f"status, {state}", least(arguments.rounds, lambda: status(store)))
+            line(f"done(), {state}", least(arguments.rounds, store.done))
+            line(f"table(), {state}", least(arguments.rounds, store.table))
             if state != "compacted":
                 line("compact()", least(1, store.compact))
         path = store.folder / "scores.parquet"
-        line("polars.read_parquet", least(chosen.rounds, lambda: polars.read_parquet(path)))
+        line("polars.read_parquet", least(arguments.rounds, lambda: polars.read_parquet(path)))
         print(f"\n{store.table().height:,} rows, {path.stat().st_size / 1e6:.0f} MB")
 
 

@@ -1,11 +1,11 @@
 """Seconds and memory of the battery for wide, sparse codes, and what the dense way takes where it still can.
 
-python benchmarks/wide.py                      20,000 rows, 16,384 latents of which 1% are not 0, 40 binary factors
+python benchmarks/wide.py                      20,000 rows, 16,384 latents, 1% of them not 0, 40 binary factors
 python benchmarks/wide.py --latents 65536      wider
-python benchmarks/wide.py --small 64           the dense way for so many latents, in the same run; 0 leaves it out
+python benchmarks/wide.py --small 64           also the dense way, for 64 latents; 0 leaves it out
 
-Each factor is told by a latent of its own, not quite; the other latents are noise. The peak is that of the process from
-start to end; what was held before the battery (the libraries, and the codes) is shown beside it.
+One latent follows each factor with some noise; the other latents are noise alone. The peak covers the process from
+start to end. Beside it stands the memory before the battery: libraries and codes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import numpy as np
 import scipy.sparse
 
 import sober
-from sober.estimators import columns
-from sober.machine import cores
+from sober.estimators.wide import wide_tables
+from sober.parallel import cores
 
 BATTERY = ("mig", "sap", "modularity", "dci", "dci_lasso", "infomec", "mcc", "explicitness", "best_latent")
 
@@ -32,8 +32,8 @@ def wide_codes(rows: int, latents: int, factors: int, density: float, seed: int 
     rng = np.random.default_rng(seed)
     noise = scipy.sparse.random_array((rows, latents), density=density, format="csc", dtype=np.float32, rng=rng)
     truth = (rng.random((rows, factors)) < 0.2).astype(np.int64)
-    told = np.where(rng.random(truth.shape) < 0.8, truth, 0) * rng.uniform(0.5, 1.5, truth.shape)
-    return scipy.sparse.hstack([told.astype(np.float32), noise[:, factors:]]).tocsr(), truth
+    factor_columns = np.where(rng.random(truth.shape) < 0.8, truth, 0) * rng.uniform(0.5, 1.5, truth.shape)
+    return scipy.sparse.hstack([factor_columns.astype(np.float32), noise[:, factors:]]).tocsr(), truth
 
 
 def peak() -> float:
@@ -49,7 +49,7 @@ def battery(codes: object, factors: np.ndarray) -> None:
         print(f"| {name} | {seconds:.1f} |")
     print(f"| **all** | **{total:.1f}** |\n")
     print(f"{busy:.1f} s of processor time: {busy / cores():.1f} s on {cores()} cores that do nothing else")
-    print(f"peak memory {peak():.2f} GiB, of which {before:.2f} GiB before the battery")
+    print(f"peak memory {peak():.2f} GiB, {before:.2f} GiB of it before the battery")
     for name in ("mig", "sap", "dci_disentanglement", "infom", "mcc", "explicitness", "best_latent_f1"):
         print(f"{name} {scores[name]:.3f}", end="  ")
     print()
@@ -58,13 +58,13 @@ def battery(codes: object, factors: np.ndarray) -> None:
 
 
 def dense_way(codes: object, factors: np.ndarray) -> None:
-    """The same metrics of a few of the latents, sparse and as narrow dense codes are measured."""
-    few, factors = codes[:SHORT].tocsc()[:, : chosen.small].tocsr(), factors[:SHORT]  # type: ignore[index]
-    print(f"\n| {chosen.small} latents, {SHORT:,} rows | wide way, s | dense way, s |\n|---|---:|---:|")
+    """The same metrics of a few latents, measured in the wide way and in the dense way."""
+    narrow, factors = codes[:SHORT].tocsc()[:, : arguments.small].tocsr(), factors[:SHORT]  # type: ignore[index]
+    print(f"\n| {arguments.small} latents, {SHORT:,} rows | wide way, s | dense way, s |\n|---|---:|---:|")
     ways = []
-    for wide in (0, few.shape[1]):
-        columns.WIDE = wide
-        ways.append(sober.score(few, factors, metrics=list(BATTERY)).seconds)
+    for wide in (0, narrow.shape[1]):
+        wide_tables.WIDE = wide
+        ways.append(sober.score(narrow, factors, metrics=list(BATTERY)).seconds)
     for name in BATTERY:
         print(f"| {name} | {ways[0][name]:.1f} | {ways[1][name]:.1f} |")
 
@@ -78,10 +78,11 @@ parser.add_argument("--small", type=int, default=32, help="latents for which bot
 
 
 if __name__ == "__main__":
-    chosen = parser.parse_args()
-    print(f"{datetime.date.today()}, {cores()} cores, {chosen.rows:,} × {chosen.latents:,}, K = {chosen.factors}\n")
+    arguments = parser.parse_args()
+    size = f"{arguments.rows:,} × {arguments.latents:,}, K = {arguments.factors}"
+    print(f"{datetime.date.today()}, {cores()} cores, {size}\n")
     sober.score(*wide_codes(300, 2_000, 3, 0.05), metrics=list(BATTERY))  # compiles
-    table, labels = wide_codes(chosen.rows, chosen.latents, chosen.factors, chosen.density)
+    table, labels = wide_codes(arguments.rows, arguments.latents, arguments.factors, arguments.density)
     battery(table, labels)
-    if chosen.small:
+    if arguments.small:
         dense_way(table, labels)

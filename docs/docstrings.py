@@ -20,3 +20,8 @@ class Examples(griffe.Extension):
     def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
         if obj.docstring is not None:
             obj.docstring.value = fenced(obj.docstring.value)
+
+    def on_module_members(self, *, mod: griffe.Module, **kwargs: Any) -> None:
+        """Forgets `results = shipped_results` of the stub, which would hide the package of that name."""
+        if mod.path == "sober" and str(mod.filepath).endswith(".pyi"):
+            mod.members.pop("results", None)

@@ -7,8 +7,10 @@ part of the site, and links to them are turned.
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import posixpath
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,15 +22,13 @@ from sober.methods import METHODS
 from sober.methods.method import Method
 from sober.metrics import METRICS
 from sober.metrics.metric import Metric
+from sober.requests.study.study import Scale, find_study, shipped
 from sober.results.folder import Folder
-from sober.results.shipped import Note, home
+from sober.results.shipped import Note
 from sober.results.shipped import shipped as shipped_results
+from sober.settings_text import text_of
 from sober.tasks import TASKS, Task
 from sober.types import Setting
-from sober.words import text_of
-from sober.workflows.queue import Queue, runs_in
-from sober.workflows.study import Scale, find_study, shipped
-from sober.workflows.wanted import read_wanted
 from sober.worlds import WORLDS, World
 
 if TYPE_CHECKING:
@@ -40,10 +40,13 @@ DOCS = Path(__file__).parent
 ROOT_PAGES = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md", "README.md": "readme.md"}
 NAMED = [{path.removesuffix(".md").capitalize(): site} for path, site in ROOT_PAGES.items()]
 RESULTS = "results.md"
-STARTING = ("first_ten_minutes.md", "score_my_representation.md", "fit_my_pictures.md")
+QUESTIONS = "questions.md"
+FINDINGS = "findings.md"
+STARTING = ("first_ten_minutes.md", "install.md", "score_my_representation.md", "fit_my_pictures.md")
 USING = (
-    "from_elsewhere.md", "compare.md", "cli.md", "training.md", "codes.md", "explorer.md", "interop.md", "store.md",
-    "statistics.md", "results.md", "cluster.md", "speed.md",
+    "from_elsewhere.md", "compare.md", "agree.md", "probe.md", "encoders.md", "cli.md", "training.md", "codes.md",
+    "explorer.md", "interop.md", "store.md", "statistics.md", "how_sure.md", "results.md", "leaderboard.md",
+    "add_results.md", "cluster.md", "speed.md",
 )  # fmt: skip
 CHANGING = (
     "adding.md", "add_metric.md", "add_criterion.md", "add_task.md", "add_method.md", "add_world.md", "design.md",
@@ -52,7 +55,7 @@ CHANGING = (
 
 
 class Section(NamedTuple):
-    """A registry and the folder with its pages; `card` says what the registry knows of an entry."""
+    """A registry and the folder with its pages; `card` says what the registry knows about an entry."""
 
     title: str
     registry: Mapping[str, Any]
@@ -60,13 +63,17 @@ class Section(NamedTuple):
 
 
 def _metric(metric: Metric | Task) -> Iterator[str]:
-    yield from _table("score", ((f"`{name}`", f"{of.summary} ({of})") for name, of in metric.scores.items()))
+    yield from _table(
+        "score", ((f"`{name}`", f"{meaning.summary} ({meaning})") for name, meaning in metric.scores.items())
+    )
     yield from _table("setting", ((f"`{name}`", f"`{text_of(value)}`") for name, value in metric.settings.items()))
     yield from _table("preset", ((f"`{name}`", _pairs(changes)) for name, changes in metric.presets.items()))
 
 
 def _method(method: Method) -> Iterator[str]:
-    rows = ((f"`{each.name}`", f"{each.help} ({each.range}; else `{text_of(each.default)}`)") for each in method.hyper)
+    rows = (
+        (f"`{hyper.name}`", f"{hyper.help} ({hyper.range}; else `{text_of(hyper.default)}`)") for hyper in method.hyper
+    )
     yield from _table("hyperparameter", rows)
     sweeps = ((f"`{study}`", _pairs(values)) for study, values in method.sweeps.items())
     yield from _table("sweep", sweeps)
@@ -75,7 +82,10 @@ def _method(method: Method) -> Iterator[str]:
 def _world(world: type[World]) -> Iterator[str]:
     factors = getattr(world, "factors", ())
     if isinstance(factors, tuple):  # else they depend on the file that is read
-        rows = ((f"`{each.name}`", f"{each.size} values, {each.kind}" if each.size else each.kind) for each in factors)
+        rows = (
+            (f"`{factor.name}`", f"{factor.size} values, {factor.kind}" if factor.size else factor.kind)
+            for factor in factors
+        )
         yield from _table("factor", rows)
 
 
@@ -92,7 +102,7 @@ def _study(path: Path) -> Iterator[str]:
 
 
 def _pairs_of(scale: Scale) -> str:
-    changed = ((each.name, getattr(scale, each.name)) for each in dataclasses.fields(scale))
+    changed = ((field.name, getattr(scale, field.name)) for field in dataclasses.fields(scale))
     return ", ".join(f"`{name}={value}`" for name, value in changed if value is not None)
 
 
@@ -100,15 +110,15 @@ def _sentence(text: str) -> str:
     return text[0].upper() + text[1:] + ("" if text.endswith("?") else ".")
 
 
-def _table(what: str, rows: Iterator[tuple[str, str]]) -> Iterator[str]:
-    lines = [f"| {name} | {about.replace('|', chr(92) + '|')} |" for name, about in rows]
+def _table(heading: str, rows: Iterator[tuple[str, str]]) -> Iterator[str]:
+    lines = [f"| {name} | {words.replace('|', chr(92) + '|')} |" for name, words in rows]
     if lines:
-        yield from (f"| {what} | |", "|---|---|", *lines, "")
+        yield from (f"| {heading} | |", "|---|---|", *lines, "")
 
 
 def _pairs(settings: Mapping[str, Setting | Sequence[Setting]]) -> str:
     values = {name: value if isinstance(value, tuple | list) else (value,) for name, value in settings.items()}
-    return ", ".join(f"`{name}={','.join(text_of(each) for each in value)}`" for name, value in values.items())
+    return ", ".join(f"`{name}={','.join(text_of(number) for number in value)}`" for name, value in values.items())
 
 
 SECTIONS = {
@@ -122,7 +132,7 @@ SECTIONS = {
 
 
 def page_of(folder: str, name: str) -> str:
-    """The page about a registry entry: its own, or the one that the folder's index links to where it lists it."""
+    """The page about a registry entry: its own, or the page that the folder's index links to."""
     if (DOCS / folder / f"{name}.md").exists():
         return f"{folder}/{name}.md"
     for row in re.findall(r"^\|.+\|$", (DOCS / folder / "index.md").read_text(encoding="utf-8"), flags=re.MULTILINE):
@@ -134,8 +144,11 @@ def page_of(folder: str, name: str) -> str:
 
 def navigation() -> list[Any]:
     """The menu: one group for each registry, in its order, then what else its folder holds."""
-    menu: list[Any] = [{"Home": "index.md"}, {"Start here": list(STARTING)}]
-    menu.append({"Using it": _and_others(USING, "", without=("index.md", "nets.md", *STARTING, *CHANGING))})
+    menu: list[Any] = [{"Home": "index.md"}, {"Which question do you have?": QUESTIONS}]
+    menu += [{"Start here": list(STARTING)}, {"Do the published findings hold?": FINDINGS}]
+    menu.append(
+        {"Using it": _and_others(USING, "", without=("index.md", QUESTIONS, FINDINGS, "nets.md", *STARTING, *CHANGING))}
+    )
     for folder, section in SECTIONS.items():
         pages = [f"{folder}/index.md", *(page_of(folder, name) for name in section.registry)]
         menu.append({section.title: _and_others(pages, folder)})
@@ -144,12 +157,12 @@ def navigation() -> list[Any]:
 
 def _and_others(pages: Sequence[str], folder: str, without: Sequence[str] = ()) -> list[str]:
     """Pages, each once, and then all others of a folder: so that none is left out of the menu."""
-    found = sorted(posixpath.join(folder, path.name) for path in (DOCS / folder).glob("*.md"))
-    return [page for page in dict.fromkeys([*pages, *found]) if page not in without]
+    files = sorted(posixpath.join(folder, path.name) for path in (DOCS / folder).glob("*.md"))
+    return [page for page in dict.fromkeys([*pages, *files]) if page not in without]
 
 
 def cards(uri: str) -> str:
-    """What the registries say of the entries that a page is about."""
+    """What the registries say about the entries of a page."""
     folder = uri.partition("/")[0]
     section = SECTIONS.get(folder)
     names = [name for name in section.registry if page_of(folder, name) == uri] if section else []
@@ -167,19 +180,30 @@ def results_there() -> str:
     """What the page about results shows of the folder: what is in, and what is wanted."""
     lines = ["", "## What is there", ""]
     for name, path in shipped_results().items():
-        note, runs = Note.read(path), Folder.open(path).runs.values()
+        note, runs = Note.read(path), Folder.open(path).runs
         worlds = listed({run.world for run in runs})
         lines += [
             f"- **`{name}`**: {note.what}. {counted(len(runs), 'model')} on {worlds}; {note.when}, {note.device}."
         ]
     if not shipped_results():
-        lines += ["Nothing is in yet: the queue waits for its first hours on a GPU."]
+        lines += ["Nothing is there yet."]
     lines += ["", "## What is wanted", "", "| results | what | models | done | GPU hours left, about |"]
     lines += ["|---|---|---:|---:|---:|"]
-    for line in Queue(read_wanted(), runs_in(home())).lines():
-        counts = f"{line.models:,} | {line.done:,} | {line.gpu_hours:.1f}"
-        lines += [f"| `{line.entry.name}` | {line.entry.what} | {counts} |"]
+    for entry in _read_wanted():
+        counts = f"{len(entry.plan.runs):,} | {len(entry.done()):,} | {entry.gpu_hours_left():.1f}"
+        lines += [f"| `{entry.name}` | {entry.what} | {counts} |"]
     return "\n".join(lines)
+
+
+def _read_wanted() -> tuple[Any, ...]:
+    """The list of wanted results, by the reader in tools/."""
+    spec = importlib.util.spec_from_file_location("wanted", DOCS.parent / "tools" / "wanted.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["wanted"] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module.read_wanted()
 
 
 def turned(markdown: str, uri: str) -> str:
@@ -195,7 +219,7 @@ def turned(markdown: str, uri: str) -> str:
         return f"]({posixpath.relpath(inside, posixpath.dirname(uri) or '.')}{hash_}{anchor})"
 
     parts = re.split(r"(^```.*?^```$)", markdown, flags=re.MULTILINE | re.DOTALL)  # code is left as it is
-    return "".join(part if part.startswith("```") else re.sub(r"\]\(([^)\s]+)\)", turn, part) for part in parts)
+    return "".join(piece if piece.startswith("```") else re.sub(r"\]\(([^)\s]+)\)", turn, piece) for piece in parts)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:

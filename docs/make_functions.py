@@ -1,4 +1,4 @@
-"""Writes src/sober/metrics/functions.pyi, which tells type checkers of the metrics as plain functions.
+"""Writes src/sober/metrics/scoring/functions.pyi, which declares the metrics as plain functions for type checkers.
 
     python docs/make_functions.py
 
@@ -12,16 +12,16 @@ from inspect import Parameter
 from pathlib import Path
 
 from sober.metrics import METRICS
-from sober.metrics.function import signature_of
 from sober.metrics.metric import Metric
+from sober.metrics.scoring.metric_functions import signature_of
 
-FILE = Path(__file__).parent.parent / "src" / "sober" / "metrics" / "functions.pyi"
+FILE = Path(__file__).parent.parent / "src" / "sober" / "metrics" / "scoring" / "functions.pyi"
 HEAD = '''"""Metrics as plain functions, for type checkers: made of the registry by `python docs/make_functions.py`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sober.metrics.score import Scores
+from sober.metrics.scoring.score import Scores
 
 '''
 
@@ -34,12 +34,12 @@ def stub() -> str:
 def _function(metric: Metric) -> Iterator[str]:
     yield f"def {metric.name}("
     by_name = False
-    for each in signature_of(metric).parameters.values():
-        if each.kind is Parameter.KEYWORD_ONLY and not by_name:
+    for parameter in signature_of(metric).parameters.values():
+        if parameter.kind is Parameter.KEYWORD_ONLY and not by_name:
             by_name = True
             yield "    *,"
-        default = "" if each.default is Parameter.empty else f" = {_literal(each.default)}"
-        yield f"    {each.name}: {each.annotation}{default},"
+        default = "" if parameter.default is Parameter.empty else f" = {_literal(parameter.default)}"
+        yield f"    {parameter.name}: {parameter.annotation}{default},"
     yield ") -> Scores:"
     yield f'    """{metric.summary[0].upper()}{metric.summary[1:]}"""'
     yield ""

@@ -3,7 +3,7 @@
 python docs/make_impossibility.py    fills in the tables of the page, and draws docs/pictures/impossibility.png
 
 The factors of `teapots` are taken as a perfect representation, and entangled by the construction of Locatello et al.
-(2020), appendix A. All draws have fixed seeds, so that the same package makes the same page.
+(2020), appendix A. All draws have fixed seeds, so the same version of Sober makes the same page.
 """
 
 from __future__ import annotations
@@ -71,38 +71,40 @@ def model(z: Float[np.ndarray, "N d"], seed: int) -> Codes:
 def families(z: Float[np.ndarray, "N d"]) -> dict[str, list[tuple[str, Codes]]]:
     """Families of eight, with what each model has learned: the truth, an f that others share, or one of its own."""
     shared = entangled(z, reflection(z.shape[1]))
-    own = [entangled(z, ortho_group.rvs(z.shape[1], random_state=seed)) for seed in range(MODELS)]
+    mixtures = [entangled(z, ortho_group.rvs(z.shape[1], random_state=seed)) for seed in range(MODELS)]
     learned = {
         "all learn z": [("z", z)] * MODELS,
         "all learn the same f(z)": [("f(z)", shared)] * MODELS,
-        "each learns an f(z) of its own": [("its own f(z)", each) for each in own],
-        "five learn z, three an f(z) of their own": [("z", z)] * 5 + [("its own f(z)", each) for each in own[:3]],
+        "each learns an f(z) of its own": [("its own f(z)", codes) for codes in mixtures],
+        "five learn z, three an f(z) of their own": [("z", z)] * 5
+        + [("its own f(z)", codes) for codes in mixtures[:3]],
         "three learn z, five the same f(z)": [("z", z)] * 3 + [("f(z)", shared)] * 5,
     }
     return {
-        name: [(what, model(each, seed)) for seed, (what, each) in enumerate(members)]
+        name: [(kind, model(codes, seed)) for seed, (kind, codes) in enumerate(members)]
         for name, members in learned.items()
     }
 
 
 def alone(z: Float[np.ndarray, "N d"]) -> dict[str, float]:
-    """What can be said of one model without labels."""
+    """What can be said about one model without labels."""
     logvar = np.full(z.shape, np.log(NOISE))
     return {**score(z, metrics=list(ALONE)), "KL": float(latent_kl(z, logvar).sum())}
 
 
 def together(members: Sequence[tuple[str, Codes]]) -> dict[str, dict[str, float]]:
     """By what was learned, the mean score of the models that did, under each criterion that compares models."""
-    codes = [each for _, each in members]
+    codes = [model_codes for _, model_codes in members]
     scores = {
         "udr": udr(codes).scores,
         "udr, spearman": udr(codes, similarity="spearman").scores,
         "model_centrality": model_centrality(codes).scores,
     }
-    kinds = list(dict.fromkeys(what for what, _ in members))
-    chosen = {kind: [at for at, (what, _) in enumerate(members) if what == kind] for kind in kinds}
+    kinds = list(dict.fromkeys(member_kind for member_kind, _ in members))
+    chosen = {kind: [place for place, (member_kind, _) in enumerate(members) if member_kind == kind] for kind in kinds}
     return {
-        kind: {name: float(np.mean(found[which])) for name, found in scores.items()} for kind, which in chosen.items()
+        kind: {name: float(np.mean(values[places])) for name, values in scores.items()}
+        for kind, places in chosen.items()
     }
 
 
@@ -119,18 +121,18 @@ def put(page: str, name: str, text: str) -> str:
     marks = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", flags=re.DOTALL)
     if not marks.search(page):
         raise SystemExit(f"{PAGE.name} has no place for {name!r}: write <!-- {name} --> and <!-- end --> where it goes")
-    return marks.sub(lambda found: f"{found[1]}{text}\n{found[2]}", page)
+    return marks.sub(lambda match: f"{match[1]}{text}\n{match[2]}", page)
 
 
-def spread(of: Callable[[np.ndarray], Mapping[str, float]], mixing: np.ndarray) -> dict[str, tuple[float, ...]]:
+def spread(measure: Callable[[np.ndarray], Mapping[str, float]], mixing: np.ndarray) -> dict[str, tuple[float, ...]]:
     """For each score, its mean over draws for z and for f(z), and how far one draw lies from another."""
     drawn = [factors(ROWS, seed) for seed in range(DRAWS)]
-    plain, mixed = ([of(each) for each in side] for side in (drawn, [entangled(z, mixing) for z in drawn]))
+    plain, mixed = ([measure(draw) for draw in side] for side in (drawn, [entangled(z, mixing) for z in drawn]))
     return {
         name: (
-            float(np.mean([each[name] for each in plain])),
-            float(np.mean([each[name] for each in mixed])),
-            float(np.std([each[name] for each in plain], ddof=1)),
+            float(np.mean([draw[name] for draw in plain])),
+            float(np.mean([draw[name] for draw in mixed])),
+            float(np.std([draw[name] for draw in plain], ddof=1)),
         )
         for name in plain[0]
     }
@@ -147,7 +149,8 @@ def main() -> None:
         page,
         "with labels",
         table(
-            ["score", "z", "f(z)"], [[f"`{name}`", *(f"{each[name]:.2f}" for each in labelled)] for name in LABELLED]
+            ["score", "z", "f(z)"],
+            [[f"`{name}`", *(f"{scores[name]:.2f}" for scores in labelled)] for name in LABELLED],
         ),
     )
     page = put(
@@ -162,9 +165,9 @@ def main() -> None:
         ),
     )
     rows = [
-        [family, kind, *(f"{value:.2f}" for value in found.values())]
+        [family, kind, *(f"{value:.2f}" for value in means.values())]
         for family, kinds in many.items()
-        for kind, found in kinds.items()
+        for kind, means in kinds.items()
     ]
     criteria = next(iter(many["all learn z"].values()))
     page = put(page, "many models", table(["eight models", "score of", *(f"`{name}`" for name in criteria)], rows))
@@ -178,7 +181,7 @@ def main() -> None:
 
 
 class Line(NamedTuple):
-    """One score, of z and of f(z); for those that compare models, also where each model has an f of its own."""
+    """One score, of z and of f(z). A score that compares models has a third value: each model has an f of its own."""
 
     name: str
     plain: float
@@ -200,7 +203,7 @@ def draw(
     dumbbells(
         right,
         {
-            "with labels": [Line(name, *(each[name] for each in labelled)) for name in LABELLED[:8]],
+            "with labels": [Line(name, *(scores[name] for scores in labelled)) for name in LABELLED[:8]],
             "one model, no labels": [Line(name, *one[name][:2]) for name in ALONE[:3]],
             "eight models, no labels": [
                 Line(name, truth[name], alike[name], apart[name]) for name in ("udr", "model_centrality")
@@ -215,32 +218,32 @@ def square(axes: Axes, title: str, f: Callable[[np.ndarray], np.ndarray]) -> Non
     """Lines along which one of two factors stays the same, and how often each value of each latent occurs."""
     along = SQUARE.ppf(np.linspace(1e-5, 1 - 1e-5, 1000))
     for value in SQUARE.ppf(np.linspace(0.05, 0.95, 10)):
-        held = np.full_like(along, value)
-        axes.plot(*f(np.stack([held, along], axis=1)).T, color=BLUE, linewidth=1.6)
-        axes.plot(*f(np.stack([along, held], axis=1)).T, color=ORANGE, linewidth=1.6, linestyle=(0, (4, 2)))
+        constant = np.full_like(along, value)
+        axes.plot(*f(np.stack([constant, along], axis=1)).T, color=BLUE, linewidth=1.6)
+        axes.plot(*f(np.stack([along, constant], axis=1)).T, color=ORANGE, linewidth=1.6, linestyle=(0, (4, 2)))
     ends = SQUARE.support()
     axes.set(xlim=ends, ylim=ends, xticks=[], yticks=[], aspect="equal", xlabel="first latent", ylabel="second latent")
     drawn = f(SQUARE.rvs((20_000, 2), random_state=0))
-    for part, (place, way) in enumerate((((0, 1.02, 1, 0.15), "vertical"), ((1.02, 0, 0.15, 1), "horizontal"))):
+    for number, (place, way) in enumerate((((0, 1.02, 1, 0.15), "vertical"), ((1.02, 0, 0.15, 1), "horizontal"))):
         side = axes.inset_axes(place)
-        side.hist(drawn[:, part], bins=24, range=ends, color=LINE, orientation=way)
-        side.set(**{"xlim" if part == 0 else "ylim": ends})
+        side.hist(drawn[:, number], bins=24, range=ends, color=LINE, orientation=way)
+        side.set(**{"xlim" if number == 0 else "ylim": ends})
         side.set_axis_off()
-    name, about = title.splitlines()
+    name, note = title.splitlines()
     axes.set_title(f"{name}\n", weight="bold", loc="left", y=1.17)
-    axes.text(0, 1.19, about, transform=axes.transAxes, color=FADED)
+    axes.text(0, 1.19, note, transform=axes.transAxes, color=FADED)
 
 
 def dumbbells(axes: Axes, groups: Mapping[str, Sequence[Line]]) -> None:
     """A row for each score, with marks that can be seen where they coincide."""
     rows: list[Line | str] = [row for group, lines in groups.items() for row in (group, *lines)]
-    for at, row in enumerate(rows):
+    for place, row in enumerate(rows):
         if isinstance(row, Line):
-            axes.plot([row.plain, row.mixed], [at, at], color=LINE, linewidth=3, zorder=1)
-            axes.plot(row.mixed, at, "s", color="white", markersize=10, markeredgecolor=ORANGE, markeredgewidth=2)
-            axes.plot(row.plain, at, "o", color=BLUE, markersize=5)
+            axes.plot([row.plain, row.mixed], [place, place], color=LINE, linewidth=3, zorder=1)
+            axes.plot(row.mixed, place, "s", color="white", markersize=10, markeredgecolor=ORANGE, markeredgewidth=2)
+            axes.plot(row.plain, place, "o", color=BLUE, markersize=5)
             if row.own is not None:
-                axes.plot(row.own, at, "x", color=INK, markersize=7, markeredgewidth=2)
+                axes.plot(row.own, place, "x", color=INK, markersize=7, markeredgewidth=2)
     axes.plot([], [], "o", color=BLUE, markersize=5, label="z")
     axes.plot([], [], "s", color="white", markersize=10, markeredgecolor=ORANGE, markeredgewidth=2, label="f(z)")
     axes.plot([], [], "x", color=INK, markersize=7, markeredgewidth=2, label="each its own f(z)")

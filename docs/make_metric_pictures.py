@@ -23,11 +23,11 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from sober.estimators.discrete import BINS, binned
-from sober.metrics import METRICS, Scores, as_codes, score
-from sober.metrics.aggregate import merges
+from sober.metrics import Scores, as_codes, score
+from sober.metrics.common.aggregation import merges
+from sober.metrics.common.interventions import differences, draw_pairs, sharing
+from sober.metrics.common.metric_rows import TEST, TRAIN, split
 from sober.metrics.explicitness import class_areas
-from sober.metrics.interventions import differences, draw_pairs, sharing
-from sober.metrics.rows import TEST, TRAIN, split
 
 FOLDER = Path(__file__).parent / "pictures"
 INK, FADED, LINE = "#1b1b1f", "#6b6d76", "#c9cad1"
@@ -62,9 +62,9 @@ class Toy(NamedTuple):
     names: tuple[str, ...] = ("x", "y")
 
     def score(self, *metrics: str, **more: Any) -> Scores:
-        found = score(self.codes, self.factors, metrics=list(metrics) or None, names=self.names, **more)
-        print(f"  {self.title.splitlines()[0]}: " + ", ".join(f"{name} {value:.3f}" for name, value in found.items()))
-        return found
+        scores = score(self.codes, self.factors, metrics=list(metrics) or None, names=self.names, **more)
+        print(f"  {self.title.splitlines()[0]}: " + ", ".join(f"{name} {value:.3f}" for name, value in scores.items()))
+        return scores
 
 
 def grid(*sizes: int) -> np.ndarray:
@@ -142,9 +142,9 @@ def save(figure: Figure, name: str) -> None:
 
 
 def titled(axes: Axes, title: str, *results: str) -> None:
-    """The name of the code in bold, what it is below, and what the metric says of it."""
-    name, *about = title.splitlines()
-    lines = [(line, FADED, "normal") for line in about] + [(line, BLUE, "bold") for line in results]
+    """The name of the code in bold, what it is below, and what the metric says about it."""
+    name, *notes = title.splitlines()
+    lines = [(line, FADED, "normal") for line in notes] + [(line, BLUE, "bold") for line in results]
     axes.set_title(name, weight="bold", loc="left", pad=9 + 16 * len(lines))
     for i, (line, colour, weight) in enumerate(reversed(lines)):
         above: Any = {"xycoords": "axes fraction", "xytext": (0, 9 + 16 * i), "textcoords": "offset points"}
@@ -176,13 +176,18 @@ def bars(axes: Axes, heights: np.ndarray, colour: str = BLUE, labels: Sequence[s
 
 
 def overview() -> None:
-    """What every supervised score says of the same five codes."""
+    """What every supervised score says about the same five codes."""
     toys = [aligned(4, 4), circle(4, 4), shared(4, 4), turned(45, 4, 4), noise(4, 4)]
-    asked = ["beta_vae", "factor_vae", "mig", "modularity", "explicitness", "dci", "sap", "irs"]
-    found = [toy.score(*asked) for toy in toys]
-    names = [name for name in found[0] if name != "dci_nrmse"]
+    metrics = ["beta_vae", "factor_vae", "mig", "modularity", "explicitness", "dci", "sap", "irs"]
+    scores_of_toys = [toy.score(*metrics) for toy in toys]
+    names = [name for name in scores_of_toys[0] if name != "dci_nrmse"]
     figure, (axes,) = canvas(1, 5.2)
-    table(axes, np.array([[each[name] for each in found] for name in names]), [toy.title for toy in toys], rows=names)
+    table(
+        axes,
+        np.array([[scores[name] for scores in scores_of_toys] for name in names]),
+        [toy.title for toy in toys],
+        rows=names,
+    )
     axes.xaxis.tick_top()
     axes.tick_params(colors=INK)
     save(figure, "overview")
@@ -192,15 +197,15 @@ def beta_vae() -> None:
     toys = [aligned(8, 8), turned(30, 8, 8), turned(45, 8, 8), noise(8, 8)]
     figure, panels = canvas(4, 3.35)
     for axes, toy in zip(panels, toys, strict=True):
-        found = toy.score("beta_vae")
+        scores = toy.score("beta_vae")
         codes = as_codes(toy.codes, toy.factors)
         points, mates = draw_pairs(codes, sharing(codes), 300, 64, np.random.default_rng(5))
         features = differences(codes.mean, points.rows, mates)
         for k, (colour, mark) in enumerate([(BLUE, "o"), (ORANGE, "^")]):
-            at = features[points.factor == k]
+            rows = features[points.factor == k]
             axes.scatter(
-                at[:, 0],
-                at[:, 1],
+                rows[:, 0],
+                rows[:, 1],
                 s=14,
                 color=colour,
                 marker=mark,
@@ -208,7 +213,7 @@ def beta_vae() -> None:
                 linewidth=0,
                 label=f"{toy.names[k]} fixed",
             )
-        titled(axes, toy.title, f"beta_vae {found['beta_vae']:.2f}")
+        titled(axes, toy.title, f"beta_vae {scores['beta_vae']:.2f}")
         axes.set(xlim=(0, 1.65), ylim=(0, 1.65), xlabel="difference in z1", xticks=[0, 0.5, 1, 1.5])
         axes.set(yticks=[0, 0.5, 1, 1.5], aspect="equal")
     panels[0].set_ylabel("difference in z2")
@@ -223,10 +228,10 @@ def factor_vae() -> None:
     toys = [aligned(8, 8), turned(30, 8, 8), turned(45, 8, 8), missing]
     figure, panels = canvas(4, 3.3, width_ratios=[2, 2, 2, 3])
     for axes, toy in zip(panels, toys, strict=True):
-        found = toy.score("factor_vae")
-        votes = found.parts["factor_vae"]["votes"]
+        scores = toy.score("factor_vae")
+        votes = scores.parts["factor_vae"]["votes"]
         table(axes, votes, [f"{name} fixed" for name in toy.names], top=TRAIN / len(toy.names))
-        titled(axes, toy.title, f"factor_vae {found['factor_vae']:.2f}")
+        titled(axes, toy.title, f"factor_vae {scores['factor_vae']:.2f}")
     save(figure, "factor_vae")
 
 
@@ -234,10 +239,10 @@ def mig() -> None:
     toys = [aligned(4, 4), circle(4, 4), shared(4, 4), turned(45, 4, 4)]
     figure, panels = canvas(4, 3.3)
     for axes, toy in zip(panels, toys, strict=True):
-        found = toy.score("mig")
-        parts = found.parts["mig"]
+        scores = toy.score("mig")
+        parts = scores.parts["mig"]
         table(axes, parts["mutual_information"] / parts["entropy"], toy.names)
-        titled(axes, toy.title, f"mig {found['mig']:.2f}")
+        titled(axes, toy.title, f"mig {scores['mig']:.2f}")
     save(figure, "mig")
 
 
@@ -247,10 +252,10 @@ def modularity() -> None:
     toys = [aligned(4, 4), circle(4, 4), shared(4, 4), silent]
     figure, panels = canvas(4, 3.3, width_ratios=[2, 2, 2, 3])
     for axes, toy in zip(panels, toys, strict=True):
-        found = toy.score("modularity")
-        information = found.parts["modularity"]["mutual_information"]
+        scores = toy.score("modularity")
+        information = scores.parts["modularity"]["mutual_information"]
         table(axes, information / information.max(axis=1, keepdims=True), toy.names)
-        titled(axes, toy.title, f"modularity {found['modularity']:.2f}")
+        titled(axes, toy.title, f"modularity {scores['modularity']:.2f}")
     save(figure, "modularity")
 
 
@@ -266,15 +271,15 @@ def explicitness() -> None:
     ]
     figure, panels = canvas(4, 3.3, sharey=True)
     for axes, toy in zip(panels, toys, strict=True):
-        found = toy.score("explicitness")
+        scores = toy.score("explicitness")
         learn, check = split(as_codes(toy.codes, toy.factors), TRAIN, TEST, 0)
-        areas = class_areas(
+        areas, _ = class_areas(
             learn.mean, learn.factors[:, 0], check.mean, check.factors[:, 0], values, classifier="one_vs_rest"
         )
         bars(axes, areas)
         axes.axhline(0.5, color=FADED, linewidth=1, linestyle=(0, (4, 3)))
         axes.set(ylim=(0, 1.02), xlabel="value of x", yticks=[0, 0.25, 0.5, 0.75, 1])
-        titled(axes, toy.title, f"explicitness {found['explicitness']:.2f}")
+        titled(axes, toy.title, f"explicitness {scores['explicitness']:.2f}")
     panels[0].set_ylabel("area under the ROC curve")
     panels[-1].text(-0.5, 0.56, "chance", color=FADED)
     save(figure, "explicitness")
@@ -284,10 +289,13 @@ def dci() -> None:
     toys = [aligned(4, 4), circle(4, 4), shared(4, 4), turned(45, 4, 4)]
     figure, panels = canvas(4, 3.8)
     for axes, toy in zip(panels, toys, strict=True):
-        found = toy.score("dci")
-        table(axes, found.parts["dci"]["importance"], toy.names)
-        said = [f"{part} {found[f'dci_{part}']:.2f}" for part in ("disentanglement", "completeness", "informativeness")]
-        titled(axes, toy.title, *said)
+        scores = toy.score("dci")
+        table(axes, scores.parts["dci"]["importance"], toy.names)
+        lines = [
+            f"{score_name} {scores[f'dci_{score_name}']:.2f}"
+            for score_name in ("disentanglement", "completeness", "informativeness")
+        ]
+        titled(axes, toy.title, *lines)
     save(figure, "dci")
 
 
@@ -302,14 +310,19 @@ def dci_rows() -> None:
         "dci_informativeness": (GREEN, "s"),
         "mig": (PINK, "D"),
     }
-    found = []
+    rounds_by_count = []
     for rows in counts:
         starts = [rows * turn for turn in range(rounds)]
-        toys = [Toy(f"{rows} rows", codes[at : at + rows], everyone[at : at + rows], ("x", "y", "w")) for at in starts]
-        found.append([toy.score("dci", "mig") for toy in toys])
+        toys = [
+            Toy(f"{rows} rows", codes[start : start + rows], everyone[start : start + rows], ("x", "y", "w"))
+            for start in starts
+        ]
+        rounds_by_count.append([toy.score("dci", "mig") for toy in toys])
     figure, (axes,) = canvas(1, 3.3)
     for name, (colour, mark) in lines.items():
-        values = np.array([[each[name] for each in some] for some in found])  # (counts, rounds)
+        values = np.array(
+            [[scores[name] for scores in scores_of_count] for scores_of_count in rounds_by_count]
+        )  # (counts, rounds)
         axes.plot(counts, values, color=colour, marker=mark, linewidth=0, alpha=0.35)
         axes.plot(counts, values.mean(axis=1), color=colour, marker=mark, label=name)
     axes.set(xscale="log", ylim=(0, 1.02), xlabel="rows")
@@ -324,14 +337,14 @@ def sap() -> None:
     """Perfect codes of factors with more and more values; and codes turned step by step."""
     figure, (left, right) = canvas(2, 3.7)
     counts = (2, 4, 8, 16, 32)
-    found = [aligned(count, count).score("sap") for count in counts]
+    scores_by_count = [aligned(count, count).score("sap") for count in counts]
     regressed = [aligned(count, count).score("sap", kinds="continuous") for count in counts]
-    predicted = np.array([each.parts["sap"]["predictability"][:, 0] for each in found])  # (counts, D)
+    predicted = np.array([scores.parts["sap"]["predictability"][:, 0] for scores in scores_by_count])  # (counts, D)
     place = np.arange(len(counts))
     left.bar(place - 0.2, predicted[:, 0], 0.36, color=BLUE, label="latent z1, which holds x")
     left.bar(place + 0.2, predicted[:, 1], 0.36, color=LINE, label="latent z2, which does not")
-    for at, each in enumerate(found):
-        left.text(at, predicted[at, 0] + 0.03, f"{each['sap']:.2f}", ha="center", color=BLUE, weight="bold")
+    for number, scores in enumerate(scores_by_count):
+        left.text(number, predicted[number, 0] + 0.03, f"{scores['sap']:.2f}", ha="center", color=BLUE, weight="bold")
     left.set_xticks(place, [str(count) for count in counts])
     left.set(ylim=(0, 1.3), yticks=[0, 0.5, 1], xlabel="values of x and of y", ylabel="accuracy for x")
     left.legend(loc="upper right", fontsize=10)
@@ -346,12 +359,12 @@ def sap() -> None:
         ylim=(0, 1.3),
         yticks=[0, 0.5, 1],
         xticks=list(degrees[::3]),
-        xlabel="degrees by which codes are turned",
+        xlabel="rotation of the codes, in degrees",
         ylabel="sap",
     )
     right.legend(fontsize=10, loc="upper right", ncols=2)
     titled(right, "turned codes\n0°: aligned, 45°: both factors in both latents")
-    print("  as continuous: " + ", ".join(f"{each['sap']:.3f}" for each in regressed))
+    print("  as continuous: " + ", ".join(f"{scores['sap']:.3f}" for scores in regressed))
     save(figure, "sap")
 
 
@@ -361,19 +374,19 @@ def irs() -> None:
     toys = [aligned(8, 8), turned(45, 8, 8), noise(8, 8)._replace(title="noise, Gaussian\nnothing in any"), flat]
     figure, panels = canvas(4, 3.6, sharey=True)
     for axes, toy in zip(panels, toys, strict=True):
-        found = toy.score("irs")
+        scores = toy.score("irs")
         x, z = toy.factors[:, 0], toy.codes[:, 0]
         shaken = np.random.default_rng(0).uniform(-0.16, 0.16, len(x))
         axes.scatter(x + shaken, z, s=3, color=LINE, linewidth=0, rasterized=True)
         for value in range(8):
-            own = z[x == value]
-            reach = np.quantile(np.abs(own - own.mean()), 0.99)
-            axes.plot([value, value], [own.mean() - reach, own.mean() + reach], color=BLUE, linewidth=4)
+            own_codes = z[x == value]
+            reach = np.quantile(np.abs(own_codes - own_codes.mean()), 0.99)
+            axes.plot([value, value], [own_codes.mean() - reach, own_codes.mean() + reach], color=BLUE, linewidth=4)
         far = np.abs(z - z.mean()).max()
         for end in (z.mean() - far, z.mean() + far):
             axes.axhline(end, color=ORANGE, linewidth=1.5, linestyle=(0, (4, 3)))
         axes.set(xticks=range(8), xlabel="x, held fixed", ylim=(-4.4, 4.4))
-        titled(axes, toy.title, f"irs {found['irs']:.2f}")
+        titled(axes, toy.title, f"irs {scores['irs']:.2f}")
     panels[0].set_ylabel("latent z1")
     save(figure, "irs")
 
@@ -390,9 +403,9 @@ def pairs() -> dict[str, np.ndarray]:
 
 
 def label_free(title: str, codes: np.ndarray, *metrics: str, **more: Any) -> Scores:
-    found = score(codes, metrics=list(metrics), **more)
-    print(f"  {title.splitlines()[0]}: " + ", ".join(f"{name} {value:.3f}" for name, value in found.items()))
-    return found
+    scores = score(codes, metrics=list(metrics), **more)
+    print(f"  {title.splitlines()[0]}: " + ", ".join(f"{name} {value:.3f}" for name, value in scores.items()))
+    return scores
 
 
 def cloud(axes: Axes, codes: np.ndarray, colour: str, label: str = "") -> None:
@@ -404,27 +417,27 @@ def gaussian_total_correlation() -> None:
     name = "gaussian_total_correlation"
     figure, panels = canvas(4, 3.45)
     for axes, (title, codes) in zip(panels, pairs().items(), strict=False):
-        found = label_free(title, codes, name)
+        scores = label_free(title, codes, name)
         cloud(axes, codes, BLUE)
-        titled(axes, title, f"{found[name]:.2f} nats", "")
+        titled(axes, title, f"{scores[name]:.2f} nats", "")
     weak = gaussian(10_000, 1) * [1, 0.05]
     logvar = np.log([[0.02, 1.0]]) + np.zeros_like(weak)
-    found = label_free("faint copy", weak + 1e-4 * gaussian(10_000, 2, 5), name, logvar=logvar)
+    scores = label_free("faint copy", weak + 1e-4 * gaussian(10_000, 2, 5), name, logvar=logvar)
     cloud(panels[3], weak + np.exp(0.5 * logvar) * gaussian(10_000, 2, 6), LINE, "samples")
     cloud(panels[3], weak, BLUE, "means")
     panels[3].legend(loc="upper right", markerscale=3, handletextpad=0, borderpad=0, labelspacing=0.2)
     titled(
         panels[3],
         "faint copy\nz2 repeats z1, weakly",
-        f"means {found[name]:.2f} nats",
-        f"samples {found[f'{name}_sampled']:.3f}",
+        f"means {scores[name]:.2f} nats",
+        f"samples {scores[f'{name}_sampled']:.3f}",
     )
     panels[0].set_ylabel("z2")
     save(figure, "gaussian_total_correlation")
 
 
 def wasserstein_correlation() -> None:
-    asked = ("gaussian_total_correlation", "wasserstein_correlation")
+    metrics = ("gaussian_total_correlation", "wasserstein_correlation")
     marks = {
         "gaussian_total_correlation": (ORANGE, "^", "gaussian_total_correlation"),
         "wasserstein_correlation": (BLUE, "o", "wasserstein_correlation"),
@@ -439,14 +452,14 @@ def wasserstein_correlation() -> None:
         second = strength * straight[:, 0] + np.sqrt(1 - strength**2) * straight[:, 1]
         return np.stack([straight[:, 0], scale * second], axis=1)
 
-    by_strength = [label_free(f"correlation {at}", related(at, 1), *asked) for at in strengths]
-    by_scale = [label_free(f"scale {at}", related(0.9, at), *asked) for at in scales]
+    by_strength = [label_free(f"correlation {value}", related(value, 1), *metrics) for value in strengths]
+    by_scale = [label_free(f"scale {value}", related(0.9, value), *metrics) for value in scales]
     for name, (colour, mark, label) in marks.items():
-        panels[0].plot(strengths, [each[name] for each in by_strength], color=colour, marker=mark, label=label)
-        panels[1].plot(np.arange(len(scales)), [each[name] for each in by_scale], color=colour, marker=mark)
+        panels[0].plot(strengths, [scores[name] for scores in by_strength], color=colour, marker=mark, label=label)
+        panels[1].plot(np.arange(len(scales)), [scores[name] for scores in by_scale], color=colour, marker=mark)
     panels[0].set(xlabel="correlation of two latents of variance 1", ylim=(-0.03, 2.05))
     panels[0].legend(loc="upper left")
-    panels[1].set_xticks(np.arange(len(scales)), [f"{at:g}" for at in scales])
+    panels[1].set_xticks(np.arange(len(scales)), [f"{value:g}" for value in scales])
     panels[1].set(xlabel="standard deviation of the second latent")
     titled(panels[0], "stronger and stronger correlation")
     titled(panels[1], "correlation 0.9, the second latent made smaller")
@@ -458,7 +471,7 @@ def mutual_information() -> None:
     toys = {**pairs(), "independent\nonly 200 rows": few}
     figure, panels = canvas(4, 3.4)
     for axes, (title, codes) in zip(panels, toys.items(), strict=True):
-        found = label_free(title, codes, "mutual_information")
+        scores = label_free(title, codes, "mutual_information")
         bins = binned(codes, BINS)
         count = np.zeros((BINS, BINS))
         np.add.at(count, (bins[:, 1], bins[:, 0]), 1)
@@ -466,13 +479,13 @@ def mutual_information() -> None:
         axes.set(xticks=[], yticks=[], xlabel="z1 in 20 bins")
         for spine in axes.spines.values():
             spine.set_visible(True)
-        titled(axes, title, f"{found['mutual_information']:.2f} nats")
+        titled(axes, title, f"{scores['mutual_information']:.2f} nats")
     panels[0].set_ylabel("z2 in 20 bins")
     save(figure, "mutual_information")
 
 
 def active_latents() -> None:
-    """Six latents of an encoder: three in use, one faint, one dead, and one that is always 0.5."""
+    """Six latents of an encoder: three in use, one faint, one dead, and a last one always at 0.5."""
     shares = np.array([1.0, 0.9, 0.6, 0.05, 0.0, 0.0])  # of each latent's variance that its mean carries
     mean = gaussian(10_000, 6) * np.sqrt(shares)
     mean[:, 5] += 0.5
@@ -483,17 +496,17 @@ def active_latents() -> None:
         ("means alone\nthe same codes, divided by 20", mean / 20, None, "variance"),
     ]
     figure, panels = canvas(3, 3.6, sharey=True)
-    for axes, (title, codes, spread, part) in zip(panels, cases, strict=True):
-        found = label_free(title, codes, "active_latents", logvar=spread)
-        says, active = found.parts["active_latents"][part], found.parts["active_latents"]["active"]
+    for axes, (title, codes, spread, array_name) in zip(panels, cases, strict=True):
+        scores = label_free(title, codes, "active_latents", logvar=spread)
+        bars, active = scores.parts["active_latents"][array_name], scores.parts["active_latents"]["active"]
         floor = 1e-4
-        for j, value in enumerate(says):
+        for j, value in enumerate(bars):
             axes.bar(j, max(value, 1.3 * floor), 0.7, bottom=0, color=BLUE if active[j] else LINE)
         axes.axhline(0.01, color=ORANGE, linewidth=1.5, linestyle=(0, (4, 3)))
         axes.set(yscale="log", ylim=(floor, 10), xticks=range(6), xticklabels=[f"z{j + 1}" for j in range(6)])
-        axes.set_xlabel({"kl": "KL divergence, nats", "variance": "variance of the mean"}[part])
+        axes.set_xlabel({"kl": "KL divergence, nats", "variance": "variance of the mean"}[array_name])
         axes.minorticks_off()
-        titled(axes, title, f"active_latents {found['active_latents']:.0f}")
+        titled(axes, title, f"active_latents {scores['active_latents']:.0f}")
     panels[-1].text(5.5, 0.0125, "threshold", color=FADED, ha="right")
     save(figure, "active_latents")
 
@@ -507,16 +520,17 @@ def unified() -> None:
     mixed[:, 2] -= 0.35 * straight[:, 1]
     mixed[:, 3] += 0.15 * straight[:, 0]
     toy = Toy("four factors", mixed + 0.3 * gaussian(len(factors), 4), factors, ("a", "b", "c", "d"))
-    found = toy.score("mi", "gbt", "svm")
+    scores = toy.score("mi", "gbt", "svm")
     figure = paper(8.6)
     panels = figure.subplots(3, 3, height_ratios=[1.15, 1, 1])
-    about = {"mi": "mutual information, nats", "gbt": "importance in boosted trees", "svm": "accuracy of one latent"}
-    for column, (name, title) in enumerate(about.items()):
-        parts, axes = found.parts[name], panels[:, column]
+    words = {"mi": "mutual information, nats", "gbt": "importance in boosted trees", "svm": "accuracy of one latent"}
+    for column, (name, title) in enumerate(words.items()):
+        parts, axes = scores.parts[name], panels[:, column]
         matrix = parts["matrix"]
         table(axes[0], matrix, toy.names, top=float(matrix.max()))
-        said = [f"{rule} {found[f'{name}/{rule}']:.2f}" for rule in ("mig", "dci_disentanglement", "dci_completeness")]
-        titled(axes[0], f"{name}\n{title}", *said)
+        rules = ("mig", "dci_disentanglement", "dci_completeness")
+        lines = [f"{rule} {scores[f'{name}/{rule}']:.2f}" for rule in rules]
+        titled(axes[0], f"{name}\n{title}", *lines)
         groups(axes[1], parts)
         axes[1].set(ylim=(0, 4.3), yticks=range(5), xlim=(0, None), xlabel="threshold")
         tree(axes[2], matrix, toy.names)
@@ -528,13 +542,13 @@ def unified() -> None:
 
 def groups(axes: Axes, parts: Mapping[str, np.ndarray]) -> None:
     """How many factors are still joined to a latent above each threshold, and in how many groups."""
-    at = np.concatenate([[0], parts["thresholds"], parts["thresholds"][-1:]])
-    for part, label, colour, width in (
+    edges = np.concatenate([[0], parts["thresholds"], parts["thresholds"][-1:]])
+    for array_name, label, colour, width in (
         ("connected_factors", "factors", ORANGE, 5),
         ("independent_groups", "groups", BLUE, 2),
     ):
-        count = np.concatenate([parts[part][:1], parts[part], [0]])
-        axes.step(at, count, where="pre", color=colour, linewidth=width, label=label)
+        count = np.concatenate([parts[array_name][:1], parts[array_name], [0]])
+        axes.step(edges, count, where="pre", color=colour, linewidth=width, label=label)
 
 
 def tree(axes: Axes, matrix: np.ndarray, names: Sequence[str]) -> None:
@@ -551,9 +565,9 @@ def tree(axes: Axes, matrix: np.ndarray, names: Sequence[str]) -> None:
     for level, a, b in steps:
         (x1, y1), (x2, y2) = stem[root[a]], stem[root[b]]
         axes.plot([x1, x1, x2, x2], [y1, level, level, y2], color=BLUE, linewidth=2, solid_joinstyle="miter")
-        kept, gone = root[a], root[b]
-        stem[kept] = ((x1 + x2) / 2, level)
-        root = {k: kept if r == gone else r for k, r in root.items()}
+        root_kept, gone = root[a], root[b]
+        stem[root_kept] = ((x1 + x2) / 2, level)
+        root = {k: root_kept if r == gone else r for k, r in root.items()}
     for r in set(root.values()):
         axes.plot([stem[r][0]] * 2, [stem[r][1], 0], color=BLUE, linewidth=2)
     axes.set_xticks(range(len(names)), [names[k] for k in order])
@@ -583,9 +597,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help=f"which pictures: {', '.join(PICTURES)}; all of them if none is named")
     names = parser.parse_args().names or list(PICTURES)
-    missing = {metric.group or name for name, metric in METRICS.items()} - set(PICTURES)
-    if missing or set(names) - set(PICTURES):
-        parser.error(f"no picture for {', '.join(sorted(missing | set(names) - set(PICTURES)))}")
+    if unknown := set(names) - set(PICTURES):
+        parser.error(f"no picture for {', '.join(sorted(unknown))}")
     with rc_context(STYLE):
         for name in names:
             print(name)

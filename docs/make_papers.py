@@ -11,23 +11,24 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from sober.results.checklist import Item, Paper, papers
-from sober.results.compare import numbers_of
+from sober.results.paper_check.checklist import Item, Paper, papers
+from sober.results.paper_check.paper_numbers import numbers_of
 from sober.worlds import world
 
 DRAWN = "drawn"
 PAGE = Path(__file__).parent / "studies" / "papers.md"
 STATES = {
     "made": "made",
+    "in part": "in part",
     "nothing": "nothing to run",
     "waits": "waiting",
     "refused": "not made",
 }
 HEAD = """# The papers' tables and figures
 
-Every table, figure and algorithm of the five papers, and numbers that they print in the text: what makes it here, what
-that needs, and where it differs. This page is made of `src/sober/results/checklist.toml` by `python
-docs/make_papers.py`.
+This page lists every table, figure and algorithm of the five papers, and the numbers that they print in the text. It
+says what makes each of them here, which files that needs, and where it differs. `python docs/make_papers.py` writes the
+page from `src/sober/results/paper_check/checklist.toml`.
 
 ```
 sober study plan sober_look --scale small           # which of them this scale makes, and why not the others
@@ -38,15 +39,18 @@ sober tables runs/sober_look --names metric_agreement
 sober report runs/sober_look --figures figures
 ```
 
-`DIR` is the folder of the paper's study. A *table* is one of [`sober tables`](../statistics.md#the-tables), a *figure*
-one of the [report](../report.md#figures), a *section* a part of it. **=** marks what can be put beside the paper's
-printed numbers, cell by cell, with `sober study tables DIR --paper NAME --only ITEM`: the difference, and whether our
-interval and the paper's meet. The paper's reaches as far as its ±, where it has one, and half of its last digit. Models
-that were trained for less than a hundredth of the study's steps, as those of every scale `tiny`, are refused there:
-they show that a study runs, and are no results.
+Below, `DIR` is the folder of the paper's study. A *table* is one of [`sober tables`](../statistics.md#the-tables), a
+*figure* and a *section* are parts of the [report](../report.md#figures). **=** marks items with printed numbers:
+`sober study tables DIR --paper NAME --only ITEM` prints ours beside them, cell by cell, with the difference, and says
+whether they agree. They disagree if our interval and the paper's do not overlap; the paper's is its ±, if it prints
+one, and half of its last digit. They agree if the intervals overlap and ours reaches at most 0.1 from our number (half
+of the paper's number, if that is less). With a wider interval, or with none, nobody can tell.
 
-*Files* says which data files have to be [there](../worlds/published.md); other worlds are drawn by Sober. Where some
-are missing, an item is made of the others.
+Models that were trained for less than a hundredth of the study's steps, as at every scale `tiny`, are refused there:
+they show only that a study runs.
+
+*Files* names the worlds whose [data files](../worlds/published.md) you need; Sober draws all other worlds. If some
+files are missing, an item is made from the other worlds.
 """
 
 
@@ -60,7 +64,7 @@ def _summary() -> Iterator[str]:
     yield f"| paper | items | {' | '.join(STATES.values())} |"
     yield "|---|---:|" + "---:|" * len(STATES)
     for paper in papers().values():
-        count = Counter(item.state for item in paper.items)
+        count = Counter("in part" if item.missing else item.state for item in paper.items)
         numbers = " | ".join(str(count[state]) for state in STATES)
         yield f"| [{paper.name}](#{paper.name}): {paper.cite} | {len(paper.items)} | {numbers} |"
     yield ""
@@ -95,7 +99,8 @@ def _made_by(item: Item) -> str:
 
 
 def _why(item: Item) -> str:
-    return "; ".join(filter(None, (item.waits, item.refused, item.differs)))
+    missing = f"missing: {item.missing}" if item.missing else ""
+    return "; ".join(filter(None, (item.waits, item.refused, missing, item.differs)))
 
 
 def _files(item: Item) -> list[str]:
@@ -104,7 +109,7 @@ def _files(item: Item) -> list[str]:
 
 
 def _from_files(name: str) -> bool:
-    """Whether a world is read from files of others; one of those that are drawn needs a picture all the same."""
+    """Whether a world needs files from elsewhere; scream_dsprites is drawn but needs a picture."""
     return world(name).origin != DRAWN or name == "scream_dsprites"
 
 

@@ -35,8 +35,8 @@ def landscape() -> Image.Image:
 
 def main() -> None:
     picture = landscape()
-    shown = [(f"a file, {picture.width} x {picture.height}", np.asarray(picture))]
-    shown += [
+    pictures_by_title = [(f"a file, {picture.width} x {picture.height}", np.asarray(picture))]
+    pictures_by_title += [
         (f"fit={fit}, {SIDE} x {SIDE}", Frame.of(SIDE, fit, "rgb").fitted(picture))  # what `pictures:folder=…` does
         for fit in ("crop", "pad", "stretch")
     ]
@@ -44,7 +44,7 @@ def main() -> None:
     FigureCanvasAgg(figure)
     panels = figure.subplots(1, 4, width_ratios=[1.5, 1, 1, 1])
     figure.subplots_adjust(left=0.02, right=0.98, bottom=0.04, top=0.82, wspace=0.08)
-    for axes, (title, image) in zip(panels, shown, strict=True):
+    for axes, (title, image) in zip(panels, pictures_by_title, strict=True):
         axes.imshow(image, interpolation="nearest")
         axes.set_title(title, fontsize=9, color=INK, loc="left")
         axes.axis("off")

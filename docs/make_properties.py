@@ -1,4 +1,4 @@
-"""Writes docs/metrics/properties.md: what every score makes of codes whose faults are known.
+"""Writes docs/metrics/properties.md: how every score reacts to codes with known faults.
 
     python docs/make_properties.py
 
@@ -31,36 +31,37 @@ HEADS = (
 )
 HEAD = """# Properties
 
-What each score makes of codes whose faults are known. Three factors with 3, 4 and 5 values, every combination equally
-often, and *perfect* codes: one latent for each factor and nothing else. Then something is done to them.
+This page shows how each score reacts to codes with known faults. There are three factors with 3, 4 and 5 values, and
+every combination is equally frequent. *Perfect* codes have one latent for each factor and nothing else. Each column
+shows what a change of these codes does to the scores.
 
 | column | codes |
 |---|---|
 | best | the good end of the score's range |
 | perfect | the three factors, standardised |
-| noise | three latents that know nothing |
-| permuted, signs, rescaled | the perfect latents in another order; two of them negated; times 8, 1 and ¼ |
+| noise | three latents of noise, without any information |
+| permuted, signs, rescaled | the perfect latents in another order; with two of them negated; multiplied by 8, 1 and ¼ |
 | duplicated | each latent twice |
 | + noise | three latents of noise beside the perfect ones |
-| merged | two factors in one latent, which holds both without loss; the third in another |
-| split | the two bits of the factor with four values in two latents; the others as before |
+| merged | two factors in one latent, without loss; the third factor in another latent |
+| split | the factor with four values as two bits in two latents; the other factors as before |
 
-The first two are values. The others are changes from *perfect*: **=** is less than 0.005. What a score promises is
-tested: a change in **bold** to go that way, a plain one to be small (0.05, or 5% of the value). A change with a ~ is
-neither: the score may notice, and its `Traits` in the code say why. Order, sign and scale are also tested on codes that
-are far from perfect.
+The columns *best*, *perfect* and *noise* show values. The other columns show changes from *perfect*; **=** means less
+than 0.005. Tests check what each score promises: a change in **bold** must go in this direction, and a plain one must
+be small (0.05, or 5% of the value). For a change with a ~ there is no promise: the score may change, and its `Traits`
+in the code say why. Order, sign and scale are also tested on codes that are far from perfect.
 
-{rows:,} rows, means over {repeats} seeds, log-variances of -4, and the settings that a metric calls `quick` where it
-has some. The numbers were made by `python docs/make_properties.py`; a test makes them again.
+{rows:,} rows, means over {repeats} seeds and log-variances of -4. Metrics with settings called `quick` use these.
+`python docs/make_properties.py` measures the numbers; a test measures them again.
 
-Read a row before you trust a score. `mig` falls to 0 where each latent is given twice, `dci_disentanglement` does not
-notice, and both are right about what they ask. `modularity` and `irs` fall when latents of noise are added, although
-the three good ones are still there; `beta_vae` sees no fault in any of these codes.
+Read its row before you trust a score. If each latent is there twice, `mig` falls to 0 and `dci_disentanglement` does
+not change; both answer their own question correctly. If latents of noise are added, `modularity` and `irs` fall,
+although the three good latents are still there. `beta_vae` finds no fault in any of these codes.
 """
 
 
 class Row(NamedTuple):
-    """A score: its value of perfect codes and of noise, and what each change of perfect codes does to it."""
+    """A score: its values for perfect codes and for noise, and how each change of perfect codes changes it."""
 
     name: str
     best: float | None  # the good end of its range, if one is
@@ -76,20 +77,23 @@ def rows() -> dict[str, list[Row]]:
     factors = np.resize(np.stack(np.unravel_index(np.arange(math.prod(SIZES)), SIZES), axis=1), (ROWS, len(SIZES)))
     rng = np.random.default_rng(0)
     perfect, noise = _measured(_standardised(factors), factors), _measured(rng.normal(size=factors.shape), factors)
-    changed = {how: _measured(altered(how, factors, rng), factors) for how in KNOWN}
-    found: dict[str, list[Row]] = {}
+    changed = {alteration: _measured(altered(alteration, factors, rng), factors) for alteration in KNOWN}
+    sections: dict[str, list[Row]] = {}
     for metric in METRICS.values():
         for name, meaning in metric.scores.items():
-            changes = {how: after[name] - perfect[name] for how, after in changed.items()}
-            errors = {how: math.hypot(perfect.errors[name], after.errors[name]) for how, after in changed.items()}
+            changes = {alteration: after[name] - perfect[name] for alteration, after in changed.items()}
+            errors = {
+                alteration: math.hypot(perfect.errors[name], after.errors[name])
+                for alteration, after in changed.items()
+            }
             best = None if meaning.better == "neither" else meaning.best
             row = Row(name, best, perfect[name], noise[name], changes, errors, meaning.traits)
-            found.setdefault(_place(metric), []).append(row)
-    return found
+            sections.setdefault(_place(metric), []).append(row)
+    return sections
 
 
 def altered(
-    how: Change | Alteration, factors: Int[np.ndarray, "N K"], rng: np.random.Generator
+    alteration: Change | Alteration, factors: Int[np.ndarray, "N K"], rng: np.random.Generator
 ) -> Float[np.ndarray, "N D"]:
     """Perfect codes of three factors, with something done to them."""
     codes = _standardised(factors)
@@ -102,7 +106,7 @@ def altered(
         "noise latents": np.concatenate([codes, rng.normal(size=codes.shape)], axis=1),
         "merged factors": _standardised(np.stack([first + SIZES[0] * second, third], axis=1)),
         "split factors": _standardised(np.stack([first, second // 2, second % 2, third], axis=1)),
-    }[how]
+    }[alteration]
 
 
 def _standardised(columns: Int[np.ndarray, "N D"]) -> Float[np.ndarray, "N D"]:
@@ -125,22 +129,22 @@ def page() -> str:
     return HEAD.format(rows=ROWS, repeats=REPEATS) + "\n" + "\n".join(_tables(rows()))
 
 
-def _tables(found: Mapping[str, Sequence[Row]]) -> Iterator[str]:
-    for title, some in found.items():
+def _tables(sections: Mapping[str, Sequence[Row]]) -> Iterator[str]:
+    for title, section_rows in sections.items():
         yield from (f"## {title}", "", f"| {' | '.join(HEADS)} |", "|---|" + "---:|" * (len(HEADS) - 1))
-        for row in some:
+        for row in section_rows:
             best = "–" if row.best is None else f"{row.best:g}".replace("inf", "∞")
             cells = [f"`{row.name}`", best, f"{row.perfect:.2f}", f"{row.noise:.2f}".replace("-0.00", "0.00")]
-            yield f"| {' | '.join([*cells, *(_cell(row, how) for how in KNOWN)])} |"
+            yield f"| {' | '.join([*cells, *(_cell(row, alteration) for alteration in KNOWN)])} |"
         yield ""
 
 
-def _cell(row: Row, how: Change | Alteration) -> str:
-    change = row.changes[how]
-    shown = "=" if abs(change) < 0.005 else f"{change:+.2f}".replace("-", "−")
-    if how in row.traits.lowered_by or how in row.traits.raised_by:
-        return f"**{shown}**"
-    return f"{shown} ~" if how in row.traits.changed_by else shown
+def _cell(row: Row, alteration: Change | Alteration) -> str:
+    change = row.changes[alteration]
+    text = "=" if abs(change) < 0.005 else f"{change:+.2f}".replace("-", "−")
+    if alteration in row.traits.lowered_by or alteration in row.traits.raised_by:
+        return f"**{text}**"
+    return f"{text} ~" if alteration in row.traits.changed_by else text
 
 
 if __name__ == "__main__":

@@ -20,5 +20,5 @@ study = Study(
     ],
     metrics=["mig", "dci", "factor_vae", "sap", "modularity", "gaussian_total_correlation", "active_latents"],
     criteria={"udr": {}, "pipe": {"mixing": "permuted", "steps": 500, "rate": 1e-3}, "elbo": {}},
-    scales={"tiny": Scale(seeds=2, steps=60)},
+    scales={"quick": Scale(strengths=2, steps=2_000), "tiny": Scale(seeds=2, steps=60)},
 )

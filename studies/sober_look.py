@@ -34,7 +34,12 @@ study = Study(
     },
     scales={
         "small": Scale(seeds=5, steps=15_000, worlds=["dsprites"], learning_rate=5e-4),
-        "drawn": Scale(seeds=5, steps=30_000, worlds=["dsprites", "color_dsprites", "noisy_dsprites"]),
+        "drawn": Scale(
+            seeds=5,
+            steps=30_000,
+            worlds=["dsprites", "color_dsprites", "noisy_dsprites"],
+            learning_rate=2.5e-4,  # half the rate of `small` for twice its steps
+        ),
         "tiny": Scale(seeds=2, steps=2, batch=4, nets="small", strengths=1, worlds=["dsprites"], pictures=500),
     },
 )

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import unittest.mock
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,13 +17,17 @@ from typing import Any
 
 import pytest
 
+import compiled_programs
+
 ROOT = Path(__file__).parent.parent
 PAINTING = ROOT.parent / "shared" / "data" / "the_scream.jpg"  # what scream_dsprites shows, of the shared test data
 
-# Two fifths of the time of these tests go into compiling. What one test, worker or process has compiled serves the
-# others; set before JAX is imported, and in the environment so that processes which tests start have it too.
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".pytest_cache" / "compiled"))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+# Compiling takes two fifths of the time of these tests. A program that one test, worker or process compiled serves all
+# others, also those of the next run and of other checkouts. The environment is set before JAX is imported, and so that
+# processes which tests start have it too.
+COMPILED = compiled_programs.folder()
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(COMPILED))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 # And what runs for a moment is not made fast first, which triples the time it takes to compile. What Sober compiles to
 # run for longer names its own options, and is the program that people run.
@@ -41,6 +46,7 @@ from sober.tasks.features import FEATURES  # noqa: E402
 from sober.tasks.registry import TASKS  # noqa: E402
 from sober.worlds import WORLDS  # noqa: E402
 
+BEGAN = time.monotonic()
 LARGE = 2 * 2**30  # bytes
 
 
@@ -51,6 +57,10 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip(f"the shared test data is not at {folder}")
     return folder
+
+
+# Loops stay compiled from session to session; numba reads the variable when it is imported.
+os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "loops"))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -65,6 +75,13 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOBER_CACHE", str(folder))
         yield folder
+
+
+@pytest.fixture(autouse=True)
+def killed_processes_keep_their_programs_apart(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process killed while it stores a compiled program leaves half of it, which no later run may find."""
+    if request.node.get_closest_marker("kill"):
+        monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(request.getfixturevalue("tmp_path") / "compiled"))
 
 
 @pytest.fixture(autouse=True)
@@ -116,9 +133,24 @@ LONG = [
 PARTED = ("test_every_method.py", "test_golden.py", "test_kills.py", "test_studies_run.py")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    place = {f"test_{name}.py": at for at, name in enumerate(LONG)}
-    items.sort(key=lambda item: place.get(item.path.name, len(LONG)))
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--minutes", type=float, help="skip every test that could not begin within this many minutes")
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.args == config.getini("testpaths"):  # else the order of the files that were asked for stays
+        place = {f"test_{name}.py": position for position, name in enumerate(LONG)}
+        items.sort(key=lambda item: place.get(item.path.name, len(LONG)))
+    for item in items:
+        if "chromium" in getattr(item, "fixturenames", ()):
+            item.add_marker("browser")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    minutes = item.config.getoption("minutes")
+    if minutes is not None and time.monotonic() - BEGAN > 60 * minutes:
+        pytest.skip(f"could not begin within {minutes:g} minutes")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -147,10 +179,13 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Removes the cache, some 400 MB, once no worker needs it."""
+    """Removes the cache of worlds, some 400 MB, and the oldest compiled programs, once no worker needs them."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return
     factory = getattr(session.config, "_tmp_path_factory", None)
-    if factory is not None and "PYTEST_XDIST_WORKER" not in os.environ:
+    if factory is not None:
         shutil.rmtree(factory.getbasetemp() / "cache", ignore_errors=True)
+    compiled_programs.remove_oldest(COMPILED)
 
 
 @pytest.fixture
@@ -170,3 +205,12 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     for process in started:
         process.kill()
         process.communicate()
+
+
+def set_columns(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    """Makes the terminal this wide. Consoles that were made while COLUMNS was set keep the width of that moment."""
+    from sober.cli.console import console, errors  # noqa: PLC0415
+
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for terminal in (console, errors):
+        monkeypatch.setattr(terminal, "_width", columns)

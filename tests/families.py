@@ -9,10 +9,10 @@ import numpy as np
 
 from sober.methods import METHODS
 from sober.models.grid import grid
-from sober.training.progress import Progress, Stopped
+from sober.requests.results import Results
+from sober.requests.train import train
+from sober.training.progress import Stopped, TrainingProgress
 from sober.types import Adam, Run
-from sober.workflows.opened import Results
-from sober.workflows.train import train
 from sober.worlds import world
 
 BLOCKS = world("blocks")
@@ -29,9 +29,9 @@ class StopAt:
     def __init__(self, step: int) -> None:
         self.step = step
         self.notes: list[str] = []
-        self.seen: list[Progress] = []
+        self.seen: list[TrainingProgress] = []
 
-    def progress(self, progress: Progress) -> None:
+    def progress(self, progress: TrainingProgress) -> None:
         import signal  # noqa: PLC0415
 
         self.seen.append(progress)
@@ -54,7 +54,7 @@ def interrupted(runs: list[Run], out: Path, *steps: int, **settings: Any) -> Res
 
 
 def weights(family: Results, run: Run) -> dict[str, np.ndarray]:
-    from sober.models.trees import named_arrays  # noqa: PLC0415
+    from sober.models.named_arrays import named_arrays  # noqa: PLC0415
 
     return named_arrays(family.model(run).autoencoder, "model")
 

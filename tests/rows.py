@@ -7,13 +7,13 @@ from typing import Any
 import polars as pl
 
 from sober.criteria import CRITERIA
+from sober.methods.settings import setting
 from sober.metrics import METRICS
-from sober.results.parts import schema
-from sober.results.rows import OF_RUN, OF_SCORE
-from sober.results.settings import flat
+from sober.results.table_files import schema
+from sober.results.table_rows import RUN_COLUMNS, SCORE_COLUMNS, run_from_row
 from sober.types import Run, Score
 
-DEFAULTS = {**flat(Run("", "", {})), "setting": "", "preset": "study", "settings": "{}", "device": "", "scale": ""}
+DEFAULTS = {**Run("", "", {}).flat(), "setting": "", "preset": "study", "settings": "{}", "device": "", "scale": ""}
 
 
 def meaning(name: str) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def score(run: Run, name: str, value: float, **others: Any) -> Score:
 
 def complete(frame: pl.DataFrame) -> pl.DataFrame:
     """A frame that names runs, metrics and values, with every other column of the table that it lacks."""
-    wanted = {**OF_RUN, **OF_SCORE}
+    wanted = {**RUN_COLUMNS, **SCORE_COLUMNS}
     said = [Score("", name, 0.0, **meaning(name)) for name in frame["metric"].unique()]
     known = ("metric", "kind", "better", "supervised", "matrix", "rule", "samples_of")
     numbers = pl.DataFrame([{field: getattr(each, field) for field in known} for each in said])
@@ -45,4 +45,8 @@ def complete(frame: pl.DataFrame) -> pl.DataFrame:
     frame = frame.join(numbers, on="metric", how="left", maintain_order="left")
     usual = {**vars(Score("", "", 0.0)), "low": None, "high": None, "versions": "{}", "flags": [], **DEFAULTS}
     lacking = {name: kind for name, kind in schema(wanted).items() if name not in frame.columns}
-    return frame.with_columns(pl.lit(usual[name], kind).alias(name) for name, kind in lacking.items())
+    whole = frame.with_columns(pl.lit(usual[name], kind).alias(name) for name, kind in lacking.items())
+    if "setting" not in lacking:
+        return whole
+    in_words = [setting(run_from_row(row)) for row in whole.iter_rows(named=True)]
+    return whole.with_columns(setting=pl.Series(in_words, dtype=pl.String))

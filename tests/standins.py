@@ -29,7 +29,7 @@ from sober.worlds import WORLDS, World
 from sober.worlds.drawn import scream_dsprites
 from sober.worlds.published import faces3d as faces3d_format
 from sober.worlds.published.celeba import ATTRIBUTES
-from sober.worlds.published.published import Published, Source
+from sober.worlds.published.published_world import PublishedWorld, Source
 from sober.worlds.published.small_norb import TESTING, TRAINING
 
 RNG = np.random.default_rng(0)
@@ -210,7 +210,7 @@ def write_cars(folder: Path) -> Path:
 # their names and kinds, and as many classes as views of them need: three for `joint`, six lights for `lighting=5`.
 
 
-def shapes3d(kind: type[Published], folder: Path) -> type[Published]:
+def shapes3d(kind: type[PublishedWorld], folder: Path) -> type[PublishedWorld]:
     small = smaller(kind, 2, 2, 2, 3, 4, 3)
     columns = [range(factor.size) if factor.kind == "categorical" else factor.values for factor in small.factors]
     labels = np.array(list(itertools.product(*columns)), np.float64)
@@ -218,45 +218,45 @@ def shapes3d(kind: type[Published], folder: Path) -> type[Published]:
     return small
 
 
-def mpi3d(kind: type[Published], folder: Path) -> type[Published]:
+def mpi3d(kind: type[PublishedWorld], folder: Path) -> type[PublishedWorld]:
     small = smaller(kind, 2, 2, 2, 2, 2, 3, 3)
     write_zip(folder / kind.sources[0].file, {"images.npy": npy(numbered(small))})
     return small
 
 
-def cars3d(kind: type[Published], folder: Path) -> type[Published]:
+def cars3d(kind: type[PublishedWorld], folder: Path) -> type[PublishedWorld]:
     cars = {f"data/cars/car_{number:03d}_mesh.mat": mesh(number, azimuths=4, elevations=3) for number in range(3)}
     write_tar(folder / "nips2015-analogy-data.tar.gz", cars, "w:gz")
     return smaller(kind, 3, 4, 3)
 
 
-def small_norb(kind: type[Published], folder: Path) -> type[Published]:
+def small_norb(kind: type[PublishedWorld], folder: Path) -> type[PublishedWorld]:
     write_toys(folder, toys(2, 3, 4, 2, count=2))
     return smaller(kind, 2, 3, 4, 2, toys=2)
 
 
-def faces3d(kind: type[Published], folder: Path) -> type[Published]:
+def faces3d(kind: type[PublishedWorld], folder: Path) -> type[PublishedWorld]:
     small = smaller(kind, 2, 4, 3, 6)
     write_faces(folder / "basel_face_renders.pth", numbered(small).reshape(2, 4, 3, 6, 64, 64))
     return small
 
 
-def chairs3d(kind: type[Published], folder: Path) -> type[Published]:
+def chairs3d(kind: type[PublishedWorld], folder: Path) -> type[PublishedWorld]:
     write_tar(folder / "rendered_chairs.tar", chairs(), "w")
     return smaller(kind, 2, 3, 2)
 
 
-def celeba(kind: type[Published], folder: Path) -> type[Published]:
+def celeba(kind: type[PublishedWorld], folder: Path) -> type[PublishedWorld]:
     write_celeba(folder, photographs())
     return smaller(kind, size=3)
 
 
-def comp_cars(kind: type[Published], folder: Path) -> type[Published]:
+def comp_cars(kind: type[PublishedWorld], folder: Path) -> type[PublishedWorld]:
     write_cars(folder / "image")
     return smaller(kind)
 
 
-STANDINS: dict[str, Callable[[type[Published], Path], type[Published]]] = {
+STANDINS: dict[str, Callable[[type[PublishedWorld], Path], type[PublishedWorld]]] = {
     "cars3d": cars3d,
     "celeba": celeba,
     "chairs3d": chairs3d,
@@ -290,7 +290,7 @@ def stand_in(cache: Path) -> dict[str, type[World]]:
     return kinds
 
 
-def smaller(kind: type[Published], *sizes: int, **others: Any) -> type[Published]:
+def smaller(kind: type[PublishedWorld], *sizes: int, **others: Any) -> type[PublishedWorld]:
     """The same world, of fewer classes and with other attributes."""
     factors = {"factors": fewer(kind.factors, sizes)} if sizes else {}
     return type(kind.__name__, (kind,), {**factors, **others})
@@ -312,7 +312,7 @@ def published(source: Source, path: Path) -> Source:
     return dataclasses.replace(source, size=size, checksum=f"{algorithm}:{digest}")
 
 
-def numbered(kind: type[Published]) -> np.ndarray:
+def numbered(kind: type[PublishedWorld]) -> np.ndarray:
     """A picture of one shade for each combination of factors, each picture another than its neighbours."""
     count = math.prod(factor.size for factor in kind.factors)
     shades = (np.arange(count) % 251).astype(np.uint8)

@@ -22,7 +22,15 @@ from sober.tasks import TASKS, Subjects
 from sober.tasks.abstract_reasoning import _factors, _one_hots, reference
 from sober.tasks.matrices import ANSWERS, CONTEXT
 from sober.tasks.panels import Panels, lacking, panels_of
-from sober.tasks.reasoners import TEST, TRAINING, VALIDATION, Asked, asked, times_of, trained
+from sober.tasks.reasoners import (
+    TEST,
+    TRAINING,
+    VALIDATION,
+    QuestionBatches,
+    question_batches,
+    times_of,
+    training_curves,
+)
 from sober.tasks.relation_network import Architecture, Design, RelationNetwork, drawn_design
 from sober.types import Codes
 
@@ -91,14 +99,14 @@ def test_designs_are_drawn_from_the_lists_by_seed_and_number_alone():
 # What nets learn.
 
 
-def questions(panels: Panels, steps: int, kind: str = "easy", seed: int = 0) -> tuple[Asked, Asked]:
-    held_out = [asked(panels, kind, purpose, 10, 32, seed) for purpose in (VALIDATION, TEST)]  # type: ignore[arg-type]
-    training = asked(panels, kind, TRAINING, steps, 32, seed)  # type: ignore[arg-type]
-    return training, Asked(*map(np.concatenate, zip(*held_out, strict=True)))
+def questions(panels: Panels, steps: int, kind: str = "easy", seed: int = 0) -> tuple[QuestionBatches, QuestionBatches]:
+    held_out = [question_batches(panels, kind, purpose, 10, 32, seed) for purpose in (VALIDATION, TEST)]  # type: ignore[arg-type]
+    training = question_batches(panels, kind, TRAINING, steps, 32, seed)  # type: ignore[arg-type]
+    return training, QuestionBatches(*map(np.concatenate, zip(*held_out, strict=True)))
 
 
 def accuracy(tables: np.ndarray, steps: int = 240) -> np.ndarray:
-    return trained(tables, DESIGN, *questions(PANELS, steps), key=KEY, told=lambda step: None).test
+    return training_curves(tables, DESIGN, *questions(PANELS, steps), key=KEY, report_done=lambda step: None).test
 
 
 def test_nets_that_see_the_factors_learn_and_nets_that_see_nothing_guess():
@@ -117,7 +125,8 @@ def test_nets_that_see_the_factors_learn_and_nets_that_see_nothing_guess():
 def test_a_net_that_looks_at_pictures_learns_too():
     design, blind = Design(Architecture(2, 64, 1, 64), 0.0, 1e-3), np.zeros((1, 1, 1), np.float32)
     asked_for = questions(PANELS, 300)
-    seen = trained(blind, design, *asked_for, key=seed_key(1), told=lambda step: None, pictures=PANELS).test[0]
+    curves = training_curves(blind, design, *asked_for, key=seed_key(1), report_done=lambda step: None, pictures=PANELS)
+    seen = curves.test[0]
     assert seen[-1] > 0.3 > seen[0]
 
 
@@ -131,11 +140,11 @@ def test_company_does_not_matter():
 
 
 def test_fewer_batches_are_the_beginning_of_more():
-    short, long = (asked(PANELS, "hard", TRAINING, batches, 32, 3) for batches in (5, 1100))
+    short, long = (question_batches(PANELS, "hard", TRAINING, batches, 32, 3) for batches in (5, 1100))
     np.testing.assert_array_equal(short.panels, long.panels[:5])
     np.testing.assert_array_equal(short.right, long.right[:5])
     assert len(np.unique(long.panels.reshape(-1, 14), axis=0)) > 35_000, "parts are drawn by seeds of their own"
-    assert (asked(PANELS, "hard", TEST, 5, 32, 3).panels != short.panels).any()
+    assert (question_batches(PANELS, "hard", TEST, 5, 32, 3).panels != short.panels).any()
 
 
 @pytest.mark.parametrize(("steps", "times"), [(6000, [1000, 2000, 3000, 4000, 5000, 6000]), (8, [2, 3, 4, 6, 7, 8])])
@@ -158,7 +167,7 @@ def test_each_picture_has_the_rounded_values_of_its_number():
 def test_what_is_hidden_or_drawn_varies_between_pictures_of_one_combination():
     hidden = Panels(sober.world("blocks | hide block_4"))
     assert (hidden.sizes, hidden.draws) == ((4, 4, 4), 8)
-    block = BLOCKS.labels(hidden.which)[:, 3].reshape(-1, 8)
+    block = BLOCKS.labels(hidden.base_index)[:, 3].reshape(-1, 8)
     assert np.mean([len(set(row)) for row in block.tolist()]) > 4
     np.testing.assert_array_equal(hidden.labels(hidden.everything()) // 2, hidden.values())
 
@@ -243,7 +252,7 @@ def test_reference_lines_need_no_model():
     known = reference(BLOCKS, "factors", **quick)
     both = TASK(subjects((3, 2)), {**quick, "embedding": "factors"})
     assert [outcome.values for outcome in both] == [known.values] * 2
-    with pytest.raises(RequestError, match="codes are a model's"):
+    with pytest.raises(RequestError, match="codes need a model: without one, choose"):
         reference(BLOCKS, "codes")
 
 
@@ -252,7 +261,6 @@ def test_reference_lines_need_no_model():
     [
         ("blocks", {"questions": "nasty"}, "questions must be one of easy, hard, not 'nasty'"),
         ("blocks", {"embedding": "words"}, "embedding must be one of"),
-        ("blocks", {"nets": 0}, "nets must be at least 1, got 0"),
         ("blocks", {"width": 0}, "width must be above 0"),
         ("blocks | keep block_1 block_2", {}, "at least 3 factors with 3 values or more"),
         ("teapots", {}, "teapots has 0: take another world"),
@@ -265,6 +273,11 @@ def test_what_cannot_be_asked_is_refused_in_a_line(world: str, changes: dict[str
     assert "\n" not in why
     with pytest.raises(RequestError, match="abstract_reasoning: "):
         reference(sober.world(world), **{"embedding": "one_hot", **changes})
+
+
+def test_no_nets_are_refused() -> None:
+    with pytest.raises(RequestError, match="nets must be a whole number from 1 on"):
+        TASK.configured(changes={"nets": 0})
 
 
 def test_pictures_that_cannot_be_halved_four_times_cannot_be_looked_at():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.sparse.csgraph import connected_components
 
-from sober.metrics.aggregate import (
+from sober.metrics.common.aggregation import (
     completeness_columns,
     disentanglement_rows,
     gap,

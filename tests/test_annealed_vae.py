@@ -9,7 +9,7 @@ import pytest
 from families import BLOCKS, small_runs
 from sober.methods import METHODS
 from sober.methods.annealed_vae import capacity, distance
-from sober.workflows.train import train
+from sober.requests.train import train
 
 
 @pytest.mark.parametrize(

@@ -24,10 +24,10 @@ from families import BLOCKS, assert_same_model, interrupted, small_runs
 from sober.errors import RequestError
 from sober.methods.beta_tcvae import Flow, decomposition, log_weights, new_flow
 from sober.methods.method import kl_per_latent
+from sober.requests.study.plan import plan
+from sober.requests.study.study import Product, Study
+from sober.requests.train import train
 from sober.types import Adam, Training
-from sober.workflows.plan import plan
-from sober.workflows.study import Product, Study
-from sober.workflows.train import train
 
 # Compiled as a whole; most of its operations by themselves would take as long.
 parts_of = jax.jit(decomposition, static_argnums=(3, 4))

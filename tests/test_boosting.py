@@ -9,6 +9,7 @@ from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegress
 from sober.errors import RequestError
 from sober.estimators import ranks, trees
 from sober.estimators.boosting import boosted
+from sober.estimators.compiled import compiled
 
 SKLEARN = {"i": GradientBoostingClassifier, "f": GradientBoostingRegressor}
 
@@ -185,6 +186,7 @@ def test_without_a_folder_to_keep_it_code_is_compiled_each_time(monkeypatch):
         return function
 
     monkeypatch.setattr(numba, "njit", njit)
-    monkeypatch.setattr("numba.extending.register_jitable", lambda **_: lambda function: function)
-    assert trees.compiled.__wrapped__() == (trees._grow_forest, trees._add_forest)
-    assert asked == [True, False, False]
+    monkeypatch.setattr("numba.extending.overload", lambda *_, **__: lambda function: function)
+    for function in (trees._grow_trees, trees._add_forest):
+        assert compiled.__wrapped__(function, trees._exp) is function
+    assert asked == [True, False, True, False]

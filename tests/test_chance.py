@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,12 @@ from sober.cli import main
 from sober.errors import RequestError
 from sober.estimators.discrete import expected_information, information
 from sober.metrics import METRICS, as_codes, score
-from sober.metrics.chance import Chance, shuffled_factors
-from sober.metrics.dependence import dependence
+from sober.metrics.common.dependence import dependence
+from sober.metrics.common.intervals import MANY
 from sober.metrics.gaussian_total_correlation import by_chance
+from sober.metrics.scoring.chance import Chance, shuffled_factors, weight_places
+
+Weighted = Callable[[int, np.random.Generator], tuple[np.ndarray, np.ndarray, np.ndarray]]  # codes, factors, weights
 
 CHEAP = ["mig", "sap", "explicitness", "irs", "factor_vae", "gaussian_total_correlation"]
 
@@ -42,6 +46,19 @@ def test_good_codes_are_above_chance_and_noise_is_not() -> None:
     assert all(found.p > 0.05 for found in noise.chance.values())
     assert all("not_above_chance" in noise.flags[name] for name in noise.chance)
     assert dict(score(codes, factors, metrics=CHEAP)) == dict(scores)
+
+
+def test_the_smallest_p_that_so_many_shuffles_can_give_is_named(capsys: pytest.CaptureFixture, tmp_path: Path) -> None:
+    values = np.arange(20.0)
+    assert Chance.of(30.0, values, "higher").p_text == "≤ 1/21"
+    assert Chance.of(18.5, values, "higher").p_text == "0.095"
+    codes, factors = good_codes(200)
+    assert " ≤ 1/4 " in repr(score(codes, factors, metrics="mig", chance=3))
+    np.savez(tmp_path / "codes.npz", codes=codes, factors=factors)
+    main(["score", str(tmp_path / "codes.npz"), "--metrics", "mig", "--chance", "3"])
+    shown = capsys.readouterr().out
+    assert "≤ 1/4" in shown
+    assert "the smallest that 3 shuffles can give" in shown
 
 
 def test_lower_is_better_where_it_is() -> None:
@@ -72,6 +89,89 @@ def test_p_values_of_noise_are_uniform() -> None:
         for _ in range(100)
     ]
     assert abs(np.mean(found) - 0.55) < 0.09  # the mean of 0.1, 0.2, … 1.0, within three standard errors
+
+
+def balanced(rows: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Codes that know nothing, factors of which one is mostly one value, and weights that make its values equal."""
+    factors = np.stack([rng.choice(5, rows, p=[0.8, *[0.05] * 4]), *rng.integers(0, [[4], [3]], (2, rows))], axis=1)
+    return rng.normal(size=(rows, 4)), factors, 1 / np.bincount(factors[:, 0])[factors[:, 0]]
+
+
+def growing(rows: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weights that grow with a factor."""
+    factors = rng.integers(0, [5, 4, 3], (rows, 3))
+    return rng.normal(size=(rows, 4)), factors, np.exp(1.5 * factors[:, 0] - 3)
+
+
+def by_codes(rows: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weights that grow with two latents."""
+    codes = rng.normal(size=(rows, 4))
+    return codes, rng.integers(0, [5, 4, 3], (rows, 3)), np.exp(codes[:, 0] + codes[:, 1])
+
+
+def false_alarms(weighted: Weighted, draws: int, metrics: list[str], rows: int) -> dict[str, float]:
+    """How often codes that know nothing are above chance."""
+    rng = np.random.default_rng(0)
+    chances = []
+    for draw in range(draws):
+        codes, factors, weights = weighted(rows, rng)
+        chances.append(score(codes, factors, weights=weights, metrics=metrics, chance=19, seed=draw).chance)
+    return {name: float(np.mean([chance[name].p <= 0.05 for chance in chances])) for name in chances[0]}
+
+
+def test_weights_that_balance_a_factor_do_not_lift_noise_above_chance() -> None:
+    """With weights that stay with the codes it was 80% of draws."""
+    assert false_alarms(balanced, 60, ["modularity"], 400)["modularity"] < 0.15
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weighted", [balanced, growing, by_codes])
+def test_noise_is_above_chance_in_one_draw_of_twenty_with_any_weights(weighted: Weighted) -> None:
+    shares = false_alarms(weighted, 400, ["modularity", "dcimig", "mig_sup", "mig"], 300)
+    assert max(shares.values()) < 0.05 + 4 * math.sqrt(0.05 * 0.95 / 400), shares
+
+
+def test_good_codes_are_above_chance_with_any_weights() -> None:
+    codes, factors = good_codes(300)
+    for weights in (1 / np.bincount(factors[:, 0])[factors[:, 0]], np.exp(codes[:, 0])):
+        scores = score(codes, factors, weights=weights, metrics=["mig", "modularity"], chance=19)
+        assert {chance.p for chance in scores.chance.values()} == {0.05}
+
+
+def test_weights_stay_with_the_codes_or_move_with_the_factors() -> None:
+    codes, factors = good_codes(60)
+    prepared = as_codes(codes, factors, weights=1.0 + factors[:, 0])
+    assert weight_places(prepared) == (True, False)
+    assert weight_places(as_codes(codes, factors)) == (False,)
+    (moved,) = shuffled_factors(prepared, 1, seed=0, weights_move=True)
+    (stayed,) = shuffled_factors(prepared, 1, seed=0)
+    assert moved.weights is not None
+    assert prepared.weights is not None
+    scale = prepared.weights[0] / (1 + prepared.factors[0, 0])
+    np.testing.assert_allclose(moved.weights, scale * (1 + moved.factors[:, 0]))
+    assert stayed.weights is prepared.weights
+    np.testing.assert_array_equal(moved.factors, stayed.factors)
+
+
+@pytest.mark.parametrize("shuffles", [10, 20, 39, 100])
+def test_low_and_high_hold_a_further_shuffle_in_95_of_100_cases(shuffles: int) -> None:
+    rng = np.random.default_rng(shuffles)
+    for draw in (rng.normal, rng.exponential, rng.random):
+        scores = draw(size=(4_000, shuffles + 1))
+        chances = [Chance.of(0.0, row[:-1], "higher") for row in scores]
+        held = np.mean([chance.low <= row[-1] <= chance.high for chance, row in zip(chances, scores, strict=True)])
+        assert held > 0.92
+        assert shuffles < MANY or held < 0.97
+    assert Chance.of(0.0, rng.random(5), "higher", (0.0, 1.0)).low >= 0
+    assert Chance.of(0.0, rng.random(5), "higher", (0.0, 1.0)).high <= 1
+    assert Chance.of(0.0, np.array([0.3]), "higher")[1:3] == (0.3, 0.3)
+
+
+def test_p_of_a_score_without_a_better_end_is_exact() -> None:
+    """The real score and the shuffled ones are drawn alike: each is the furthest as often as any other."""
+    scores = np.random.default_rng(0).normal(size=(4_000, 20))
+    alarms = np.mean([Chance.of(row[0], row[1:], "neither").p <= 0.05 for row in scores])
+    assert alarms == pytest.approx(0.05, abs=0.011)
 
 
 def test_a_negative_number_of_shuffles_is_refused() -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from families import BLOCKS, assert_same_model, interrupted, small_runs
 from sober.methods.method import clipped
+from sober.requests.train import train
 from sober.training.cohort import optimiser, program, signature
 from sober.types import Adam
-from sober.workflows.train import train
 
 GRADIENT = {"weight": jnp.array([3.0, 0.0]), "bias": jnp.array([[4.0]])}  # of norm 5
 

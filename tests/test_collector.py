@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import sober
 from sober import Collector, RequestError
-from sober.metrics.collector import _joined
+from sober.metrics.scoring.collector import _joined
 
 RNG = np.random.default_rng(0)
 FACTORS = RNG.integers(0, 4, (600, 3))
@@ -49,7 +49,7 @@ def test_a_sample_does_not_depend_on_the_batches(sizes: list[int], rows: int) ->
     found, whole = collected(sizes, rows), collected([600], rows)
     assert found.seen == whole.seen == 600
     assert len(found) == len(whole) == min(rows, 600)
-    assert found._held() <= 2 * rows
+    assert found._rows_held() <= 2 * rows
     assert sorted(kept(found)) == sorted(kept(whole))
     if rows > 2:
         assert found.compute() == whole.compute()
@@ -61,7 +61,7 @@ def test_a_sample_is_bounded_and_uniform() -> None:
     places = {value: place for place, value in enumerate(CODES[:, 0].tolist())}
     for seed in range(400):
         collector = collected([64], rows=50, seed=seed)
-        assert collector._held() <= 100
+        assert collector._rows_held() <= 100
         times[[places[value] for value in kept(collector).tolist()]] += 1
     assert times.sum() == 400 * 50
     expected, spread = 400 / 12, np.sqrt(400 / 12 * 11 / 12)
@@ -170,8 +170,8 @@ def test_a_batch_that_does_not_fit_is_refused(update, says: str) -> None:
     ("arguments", "says"),
     [
         ({"metrics": "unheard_of"}, "unheard_of"),
-        ({"rows": 0}, "rows must be at least 1"),
-        ({"part": -1}, "part must be 0 or more"),
+        ({"rows": 0}, "rows, the size of the sample, must be a whole number from 1 on"),
+        ({"part": -1}, "part, the number of this process, must be a whole number from 0 on"),
         ({"bins": 3}, "no setting bins"),
     ],
 )

@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 
 import sober
 from sober import RequestError
-from sober.metrics import METRICS, Meaning, Measured, Metric, comparison
-from sober.metrics.comparison import ROWS, Comparison, _halves, _widened, holm
-from sober.metrics.inputs import as_codes
-from sober.report.comparison import comparison_page, findings
+from sober.metrics import METRICS, Meaning, Measured, Metric
+from sober.metrics.common.inputs import as_codes
+from sober.metrics.scoring import comparison
+from sober.metrics.scoring.comparison import ROWS, Comparison, _pairs, _variance_ratio, holm
+from sober.report.comparison_page import comparison_page, findings
 from test_cli import run as command
 from test_explorer import HOSTILE, Elements, chromium, opened  # noqa: F401 (chromium is a fixture)
 
@@ -68,6 +69,19 @@ def test_a_difference_is_found_where_there_is_one_and_not_where_there_is_none(fo
     assert repr(found).startswith("Comparison of 'plain', 'mixed', 'again': 4 scores of 300 rows")
 
 
+def test_a_score_that_repeats_another_one_is_compared_and_counted_once() -> None:
+    metrics = ["mig", "mi", "svm/sap", "sap"]
+    found = sober.compare({"plain": PLAIN, "mixed": MIXED}, FACTORS, metrics=metrics, halves=4)
+    assert found.measured == ("mig", "sap", "mi/sap", "mi/modularity", "mi/dci_disentanglement", "mi/dci_completeness")
+    assert [difference.score for difference in found.differences] == list(found.measured)
+    assert repr(found).splitlines()[0].startswith("Comparison of 'plain', 'mixed': 6 scores of 300 rows, ")
+    assert {"mi/mig", "svm/sap"} <= set(found.table().columns), "the data has every name"
+    assert f"of {len(found.measured)} " in next(findings(found))
+    assert "mi/mig" not in comparison_page(found)
+    alone = sober.compare({"plain": PLAIN, "mixed": MIXED}, FACTORS, metrics="mi/mig", halves=4)
+    assert alone.measured == ("mi/mig",)
+
+
 def test_it_repeats_and_another_seed_gives_other_halves(found: Comparison) -> None:
     codes = {"plain": PLAIN, "mixed": MIXED, "again": AGAIN}
     assert sober.compare(codes, FACTORS, metrics=QUICK).differences == found.differences
@@ -88,20 +102,52 @@ def test_the_error_of_a_mean_is_that_of_a_mean(monkeypatch: pytest.MonkeyPatch) 
     assert difference.high - difference.low == pytest.approx(2 * 1.966 * apart, rel=0.12)
 
 
-def test_halves_are_of_rows_each_once_or_of_whole_groups() -> None:
+def test_two_halves_hold_each_row_once_and_whole_groups() -> None:
     codes = as_codes(PLAIN, FACTORS)
-    halves = list(_halves(codes, 3, seed=0))
-    assert all(len(half) == len(set(half)) == 150 for half in halves)
-    assert len({tuple(half) for half in halves}) == 3
+    pairs = list(_pairs(codes, 3, seed=0))
+    for first, second in pairs:
+        assert len(first) == len(second) == 150
+        assert sorted([*first, *second]) == list(range(300))
+    assert len({tuple(first) for first, _ in pairs}) == 3
     groups = np.arange(300) // 10
-    for half in _halves(as_codes(PLAIN, FACTORS, groups=groups), 3, seed=0):
-        assert len(half) == 150
-        assert all(count == 10 for count in np.bincount(groups[half]) if count)
+    for pair in _pairs(as_codes(PLAIN, FACTORS, groups=groups), 3, seed=0):
+        assert sorted(np.concatenate(pair)) == list(range(300))
+        for half in pair:
+            assert len(half) == 150
+            assert all(count == 10 for count in np.bincount(groups[half]) if count)
+
+
+def test_more_rows_do_not_steady_a_score_of_extremes(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = {"plain": PLAIN, "mixed": MIXED}
+    widths = []
+    for extremes in (True, False):
+        monkeypatch.setitem(METRICS, "irs", dataclasses.replace(METRICS["irs"], extremes=extremes))
+        (difference,) = sober.compare(codes, FACTORS, metrics="irs").differences
+        widths.append(difference.high - difference.low)
+    assert widths[0] == pytest.approx(2**0.5 * widths[1])
+
+
+def test_an_odd_number_of_halves_is_rounded_up_to_pairs() -> None:
+    assert sober.compare({"plain": PLAIN, "mixed": MIXED}, FACTORS, metrics="mig", halves=5).halves == 6
+
+
+def test_a_score_of_its_own_draws_varies_as_much_as_its_interval_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Halves of a pair are independent, so the variance is right also where it does not come from a mean over rows."""
+    meaning = {"luck": Meaning("luck", -np.inf, np.inf)}
+
+    def measure(codes: Any, shared: Any, *, seed: int) -> Measured:
+        rows = len(codes.mean)  # a score whose variance is 4 / rows, all of it from its own draws
+        return Measured({"luck": float(np.random.default_rng([seed, rows, int(codes.unit)]).normal(0, 2 / rows**0.5))})
+
+    monkeypatch.setitem(METRICS, "luck", Metric("luck", "?", "nobody (2026)", meaning, measure, {}))
+    codes = {"first": RNG.normal(size=(400, 1)), "second": RNG.normal(size=(400, 1))}
+    found = sober.compare(codes, np.arange(400)[:, None] % 4, metrics="luck", halves=600)
+    assert found.errors["first"]["luck"] == pytest.approx(2 / 20, rel=0.12)
 
 
 def test_halves_of_many_rows_are_of_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparison, "ROWS", 100)
-    halves = list(_halves(as_codes(PLAIN, FACTORS), 30, seed=0))
+    halves = [half for pair in _pairs(as_codes(PLAIN, FACTORS), 30, seed=0) for half in pair]
     assert all(len(half) == 50 for half in halves)
     assert len(set(np.concatenate(halves))) == 100
 
@@ -109,15 +155,17 @@ def test_halves_of_many_rows_are_of_a_sample(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("settings", "rows", "factor"),
     [
-        ({"samples": 10_000}, 2_000, 1.0),  # it sees all rows
-        ({}, 2_000, 1.0),
-        ({"train": 600, "test": 400}, 2_000, 2.0),  # 1,000 of 2,000 rows, and of each half all: halves differ by half
-        ({"samples": 1_000}, 10_000, 1 / 0.9),
-        ({"samples": ROWS}, 10 * ROWS, 1.0),
+        ({"samples": 10_000}, 2_000, 1 / 2),  # it sees all rows: twice as many as in a half
+        ({}, 2_000, 1 / 2),
+        ({"train": 600, "test": 400}, 2_000, 1.0),  # 1,000 of 2,000 rows, and all 1,000 of a half
+        ({"train": 600, "test": 400}, 1_600, 0.8),
+        ({"samples": 1_000}, 10_000, 1.0),
+        ({"samples": ROWS}, 10 * ROWS, 1 / 2),
+        ({}, 10 * ROWS, 1 / 20),  # halves are of a sample, and the metric sees all rows
     ],
 )
 def test_what_a_metric_draws_itself_widens_the_interval(settings: dict[str, Any], rows: int, factor: float) -> None:
-    assert _widened(settings, rows) == pytest.approx(factor)
+    assert _variance_ratio(settings, rows) == pytest.approx(factor)
 
 
 def test_rows_of_a_group_count_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +233,7 @@ def test_log_variances_codes_and_frames() -> None:
             "'b' has 9 rows with labels and 'a' 300",
         ),
         (lambda: sober.compare({"a": PLAIN, "b": MIXED}, FACTORS, logvar={"c": PLAIN}), "logvar names c"),
-        (lambda: sober.compare({"a": PLAIN, "b": MIXED}, FACTORS, halves=1), "halves must be at least 2"),
+        (lambda: sober.compare({"a": PLAIN, "b": MIXED}, FACTORS, halves=1), "halves must be a whole number from 2"),
         (lambda: sober.compare({"a": PLAIN, "b": MIXED}, FACTORS, level=95), "between 0 and 1"),
         (lambda: sober.compare({"a": PLAIN[:7], "b": MIXED[:7]}, FACTORS[:7]), "7 rows cannot be halved"),
         (
@@ -219,15 +267,14 @@ def test_several_files_are_compared(files: Path, capsys: pytest.CaptureFixture[s
     assert command("score", *paths, "--metrics", "mig,sap", "--halves", 5, "--out", files / "compare.html") == 0
     text = capsys.readouterr().out
     assert re.search(r"mig +0\.\d+ ± 0\.\d+ +0\.\d+ ± ", text)
-    assert "mig  layer2 less layer1: -0." in text
-    assert "layer1 is better" in text
-    assert "5 halves of the 300 rows" in text
+    assert re.search(r"mig +layer2 less layer1 +-0\.\d+ +-0\.\d+ to -0\.\d+ +layer1\n", text)
+    assert "6 halves of the 300 rows" in text
     assert "layer1 against layer2" in (files / "compare.html").read_text(encoding="utf-8")
     assert command("score", *paths, "--metrics", "mig", "--halves", 5, "--json") == 0
     said = json.loads(capsys.readouterr().out)
     assert said["scores"]["layer1"] == sober.score(PLAIN, FACTORS, metrics="mig")
     assert said["differences"][0]["first"] == "layer1"
-    assert said["halves"] == 5
+    assert said["halves"] == 6, "three pairs"
 
 
 @pytest.mark.parametrize(

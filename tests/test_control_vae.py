@@ -10,9 +10,9 @@ import pytest
 from families import BLOCKS, small_runs
 from sober.methods import METHODS
 from sober.methods.control_vae import Controller, set_point, steer
+from sober.requests.study.study import Product, Scale, Study
+from sober.requests.train import train
 from sober.types import Training
-from sober.workflows.study import Product, Scale, Study
-from sober.workflows.train import train
 
 PI = {"kp": 0.01, "ki": 0.001, "beta_min": 1.0, "beta_max": 5.0}
 STAIRS = {"start": 0.5, "rise": 0.15, "rise_every": 5000.0, "target": 18.0}

@@ -35,9 +35,14 @@ DEFAULTS = METHODS["dava"].settings({})
 @pytest.mark.parametrize(
     ("accuracy", "direction"), [(0.3, 1), (0.5, 1), (0.5001, 0), (0.51, 0), (0.5101, -1), (0.9, -1), (1.0, -1)]
 )
-@pytest.mark.parametrize("variant", ["paper", "reference"])
-def test_capacity_rises_only_while_the_discriminator_is_clueless(accuracy: float, direction: int, variant: str) -> None:
-    after = next_capacity(jnp.float32(0.7), jnp.float32(accuracy), jnp.float32(0.01), variant)
+def test_capacity_rises_only_while_the_discriminator_is_clueless(accuracy: float, direction: int) -> None:
+    after = next_capacity(jnp.float32(0.7), jnp.float32(accuracy), jnp.float32(0.01), "paper")
+    assert after == pytest.approx(0.7 + 0.01 * direction)
+
+
+@pytest.mark.parametrize(("accuracy", "direction"), [(0.3, 1), (0.5009, 1), (0.5011, 0), (0.51, 0), (0.5101, -1)])
+def test_capacity_of_the_reference_rises_up_to_an_accuracy_of_0_501(accuracy: float, direction: int) -> None:
+    after = next_capacity(jnp.float32(0.7), jnp.float32(accuracy), jnp.float32(0.01), "reference")
     assert after == pytest.approx(0.7 + 0.01 * direction)
 
 
@@ -283,6 +288,38 @@ def test_variants_take_different_steps() -> None:
     paper, reference = from_noticed(), from_noticed("reference")
     assert not same(paper.memory.discriminator, reference.memory.discriminator)  # other labels
     assert not same(paper.model, reference.model)  # other losses
+
+
+def test_the_reference_goes_down_the_objective_twice_and_clips_only_the_encoder() -> None:
+    """Plain gradient descent, so a step's length is its gradient's. C is far off, so step 1 is clipped to 1."""
+    state, _ = noticed()
+    images, rate = jnp.asarray(BLOCKS.render(np.arange(0, 4096, 4096 // BATCH)) / 255, jnp.float32), 1e-4
+    setup = Setup(NETS["small"], (16, 16, 1), LATENTS, BATCH, 4096, Compute(jnp.dtype("float32")), optax.sgd(rate))
+    state = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), state)
+    state = state._replace(optimiser=Parts(*map(setup.optimiser.init, (state.model.encoder, state.model.decoder))))
+
+    def length(half: str, variant: str, **hyper: float) -> float:
+        settings = DEFAULTS | {"discriminator_rate": 0.0, "variant": variant} | hyper
+        after, _ = METHODS["dava"].update(setup, state, lambda _: images, jax.random.key(0), jnp.int32(0), settings)
+        before, moved = (jax.tree.leaves(getattr(s.model, half)) for s in (state, after))
+        return float(np.sqrt(sum(np.sum((new - old) ** 2) for old, new in zip(before, moved, strict=True)))) / rate
+
+    rest = {"encoder_weight": 0.0, "decoder_weight": 0.0}
+    for half in ("encoder", "decoder"):
+        once = length(half, "paper", **rest)
+        assert once <= 1.001
+        assert length(half, "reference", encoder_weight=0.0, decoder_weight=1e-12) == pytest.approx(2 * once, rel=1e-3)
+    assert length("decoder", "reference", **rest) == pytest.approx(length("decoder", "paper", **rest), rel=1e-3)
+    assert length("encoder", "reference", encoder_weight=1e6, decoder_weight=0.0) <= 2.001
+    state = state._replace(memory=state.memory._replace(discriminator=_steeper(state.memory.discriminator)))
+    assert length("decoder", "paper", encoder_weight=0.0, decoder_weight=1e3) <= 2.001
+    assert length("decoder", "reference", encoder_weight=0.0, decoder_weight=1e3) > 3
+
+
+def _steeper(net: Any) -> Any:
+    """A discriminator with logits a million times as large."""
+    leaves, structure = jax.tree.flatten(net)
+    return jax.tree.unflatten(structure, [*leaves[:-2], leaves[-2] * 1e6, leaves[-1] * 1e6])
 
 
 @pytest.mark.parametrize("nets", ["conv", "dava", "dense"])

@@ -9,12 +9,16 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import Lasso
 
+from sober.errors import RequestError
+from sober.estimators.forests import SortedColumns, grown
 from sober.estimators.predictors import DEPTHS, STRENGTHS
-from sober.estimators.regressors import Parts, choose_forest, choose_lasso, grown
+from sober.estimators.regressors import SplitRows, choose_forest, choose_lasso
+from sober.evaluation.score_rows import metric_rows
 from sober.metrics import METRICS, score
+from sober.metrics.common.metric_rows import split_in_three
 from sober.metrics.dci_paper import TEST, TRAIN, VALIDATION
-from sober.metrics.rows import split_in_three
-from sober.types import Codes, Factor
+from sober.results.request import Measure
+from sober.types import Codes, Factor, Run
 
 
 def rows(count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -24,41 +28,43 @@ def rows(count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def parts() -> Parts:
+def parts() -> SplitRows:
     rng = np.random.default_rng(0)
     (x, y), (x_valid, y_valid), (x_test, _) = rows(2_000, rng), rows(500, rng), rows(300, rng)
-    return Parts(x, x_valid, x_test, y, y_valid)
+    return SplitRows(x, x_valid, x_test, y, y_valid)
 
 
-def test_a_forest_is_that_of_scikit_learn_at_the_depth_with_the_least_validation_error(parts: Parts) -> None:
-    fitted = {
-        depth: RandomForestRegressor(10, max_depth=depth, random_state=3).fit(parts.x, parts.y[:, 0])
-        for depth in DEPTHS
-    }
-    errors = {d: np.mean((model.predict(parts.x_valid) - parts.y_valid[:, 0]) ** 2) for d, model in fitted.items()}
+def test_a_forest_has_the_depth_with_the_least_validation_error(parts: SplitRows) -> None:
+    forest = grown(SortedColumns.of(parts.x), parts.y, trees=10, depth=DEPTHS[-1], seed=3)
+    errors = {depth: np.mean((forest.predict(parts.x_valid, depth) - parts.y_valid) ** 2) for depth in DEPTHS}
     chosen = choose_forest(parts, trees=10, seed=3)
-    assert errors[int(chosen.option)] == pytest.approx(min(errors.values()), rel=0.01)  # ties may be broken otherwise
-    model = fitted[int(chosen.option)]
-    np.testing.assert_allclose(chosen.predicted[:, 0], model.predict(parts.x_test), rtol=1e-12)
-    np.testing.assert_allclose(chosen.importances[0], model.feature_importances_, atol=1e-12)
-    counts = [np.bincount(tree.tree_.feature[tree.tree_.feature >= 0], minlength=5) for tree in model.estimators_]
+    depth = int(chosen.option)
+    assert errors[depth] == min(errors.values())
+    assert (chosen.predicted == forest.predict(parts.x_test, depth)).all()
+    assert (chosen.importances[0] == forest.importances(by_splits=False, depth=depth)).all()
+    counts = [np.bincount(tree.feature[(tree.left >= 0) & (tree.depth < depth)], minlength=5) for tree in forest.trees]
     np.testing.assert_allclose(chosen.importances[1], np.mean([c / c.sum() for c in counts], axis=0), atol=1e-12)
 
 
-@pytest.mark.parametrize("targets", [1, 2])
-@pytest.mark.parametrize("depth", [1, 2, 3])  # at which no two cuts are equally good
-def test_a_forest_that_is_stopped_early_is_one_of_that_depth(parts: Parts, depth: int, targets: int) -> None:
-    y = np.concatenate([parts.y, parts.x[:, 2:3] * parts.y], axis=1)[:, :targets]
-    model = RandomForestRegressor(4, max_depth=depth, random_state=0).fit(parts.x, y[:, 0] if targets == 1 else y)
-    stopped = grown(parts.x, y, 4, 0).predict(parts.x_test, depth)
-    np.testing.assert_allclose(stopped, model.predict(parts.x_test).reshape(-1, targets), rtol=1e-9)
+def test_a_forest_is_as_good_as_that_of_scikit_learn(parts: SplitRows) -> None:
+    theirs = {
+        depth: RandomForestRegressor(10, max_depth=depth, random_state=3).fit(parts.x, parts.y[:, 0])
+        for depth in DEPTHS
+    }
+    errors = [np.mean((model.predict(parts.x_valid) - parts.y_valid[:, 0]) ** 2) for model in theirs.values()]
+    forest = grown(SortedColumns.of(parts.x), parts.y, trees=10, depth=DEPTHS[-1], seed=3)
+    ours = [np.mean((guess - parts.y_valid) ** 2) for guess in forest.predict_at(parts.x_valid, DEPTHS)]
+    np.testing.assert_allclose(ours, errors, rtol=0.2)
+    chosen = choose_forest(parts, trees=10, seed=3)
+    model = theirs[int(chosen.option)]
+    np.testing.assert_allclose(chosen.importances[0], model.feature_importances_, atol=0.02)
 
 
 def test_a_lasso_is_that_of_scikit_learn_at_the_strength_with_the_least_validation_error() -> None:
     rng = np.random.default_rng(1)
     x, noise = rng.normal(size=(160, 8)), rng.normal(size=(160, 1))
     y = 0.5 * x[:, :1] - 0.3 * x[:, 1:2] + noise  # so noisy that some penalty helps
-    parts = Parts(x[:60], x[60:110], x[110:], y[:60], y[60:110])
+    parts = SplitRows(x[:60], x[60:110], x[110:], y[:60], y[60:110])
     fitted = {a: Lasso(alpha=a, max_iter=10**5, tol=1e-10).fit(parts.x, parts.y[:, 0]) for a in STRENGTHS}
     chosen = choose_lasso(parts)
     weights = {a: model.coef_ for a, model in fitted.items()}
@@ -67,6 +73,31 @@ def test_a_lasso_is_that_of_scikit_learn_at_the_strength_with_the_least_validati
     errors = np.mean((predicted - parts.y_valid) ** 2, axis=0)
     assert STRENGTHS[0] < chosen.option < STRENGTHS[-1]
     assert chosen.option == STRENGTHS[int(errors.argmin())]
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_the_preset_authors_has_the_fixed_lasso_of_the_public_code(wide: bool) -> None:
+    rng = np.random.default_rng(2)
+    factors = rng.uniform(size=(400, 2))
+    codes = factors @ rng.normal(size=(2, 4)) + 0.3 * rng.normal(size=(400, 4))
+    codes = np.hstack([codes, rng.normal(size=(400, 520))]) if wide else codes
+    metric, data = METRICS["dci_lasso"], Codes(codes, None, factors, (Factor("a", 0, "continuous"),) * 2)
+    fixed = metric(data, preset="authors")
+    learn, _, _ = split_in_three(data, TRAIN, VALIDATION, TEST, 0)
+    x, y = ((array - array.mean(axis=0)) / array.std(axis=0) for array in (learn.mean, learn.factors))
+    weights = Lasso(alpha=0.02, max_iter=10**5, tol=1e-10).fit(x, y).coef_
+    np.testing.assert_allclose(fixed.parts["importance"], np.abs(weights).T, atol=2e-4 if wide else 1e-6)
+    assert fixed.parts["chosen"].tolist() == [0.02, 0.02]
+    assert metric(data, {"strength": 0.02}).values == fixed.values
+    assert set(metric(data).parts["chosen"].tolist()) <= {*STRENGTHS}
+
+
+def test_rows_that_were_saved_before_strength_was_a_setting_keep_their_key() -> None:
+    metric = METRICS["dci_lasso"]
+    assert set(metric.configured()) == {"train", "validation", "test"}
+    assert metric.configured("authors")["strength"] == 0.02
+    with pytest.raises(RequestError, match="strength of a lasso must be above 0"):
+        score(np.eye(40, 3), np.eye(40, 2), metrics={"dci_lasso": {"strength": -1.0}})
 
 
 def test_rows_are_split_as_in_the_paper() -> None:
@@ -123,3 +154,13 @@ def test_settings_choose_the_split_and_the_number_of_trees() -> None:
     second = ask(metrics={"dci_forest": {"train": 200, "validation": 100, "test": 100, "trees": 3}})
     assert first["dci_forest_nrmse"] < second["dci_forest_nrmse"]
     assert first.settings["dci_forest"]["trees"] == 10
+
+
+def test_rows_of_results_say_that_forests_are_of_version_2() -> None:
+    factors = np.random.default_rng(0).integers(0, 3, (150, 2))
+    scores = score(factors + 0.1, factors, metrics={"dci_forest": {"trees": 2}, "mig": {}})
+    rows = metric_rows(Run("blocks", "beta_vae", {"beta": 4}), scores, Measure(metrics=("dci_forest", "mig")), 150)
+    assert {row.metric: dict(row.versions) for row in rows if row.metric in ("mig", "dci_forest_nrmse")} == {
+        "mig": {},
+        "dci_forest_nrmse": {"dci_forest": "2"},
+    }

@@ -36,17 +36,34 @@ def test_running_it_again_says_what_was_found_and_where_the_report_is(
     assert said.replace(" ", "").endswith("report.html")
 
 
+def test_the_command_ends_with_the_verdict(
+    out: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sober.cli.demo.SCALE", "tiny")
+    app(["demo", "--out", str(out)], result_action="return_none")
+    said = " ".join(capsys.readouterr().out.split())
+    assert "wrote " in said
+    assert "Not trained far enough to choose from: " in said.split("wrote ")[-1]
+
+
 def test_the_report_opens_without_a_complaint_at_every_width_in_light_and_dark(out: Path, chromium: Any) -> None:  # noqa: F811
     for width in WIDTHS:
         for scheme in ("light", "dark"):
             with opened(chromium, out / "report.html", width, color_scheme=scheme) as tab:
                 assert tab.evaluate("document.documentElement.scrollWidth") <= width
+                unfold(tab)
                 tab.wait_for_selector("svg.marks")
                 assert "seeds 3 → 2" in tab.inner_text("header")
 
 
+def unfold(tab: Any) -> None:
+    """Opens all parts of the report: charts are drawn once they are seen."""
+    tab.evaluate("for (const fold of document.querySelectorAll('details')) fold.open = true")
+
+
 def test_every_chart_is_drawn(out: Path, chromium: Any) -> None:  # noqa: F811
     with opened(chromium, out / "report.html") as tab:
+        unfold(tab)
         drawn = "document.querySelectorAll('.vega-embed svg.marks').length"
         tab.wait_for_function(f"{drawn} >= 5")  # they are drawn one after the other
         charts = tab.locator(".vega-embed")
@@ -57,6 +74,7 @@ def test_every_chart_is_drawn(out: Path, chromium: Any) -> None:  # noqa: F811
 
 def test_the_leaderboard_sorts_and_filters(out: Path, chromium: Any) -> None:  # noqa: F811
     with opened(chromium, out / "report.html") as tab:
+        unfold(tab)
         board = tab.locator("#leaderboard table").first
         names = board.locator("tbody tr:visible td:first-child, tbody tr:visible th:first-child")
         before = names.all_inner_texts()
@@ -67,14 +85,15 @@ def test_the_leaderboard_sorts_and_filters(out: Path, chromium: Any) -> None:  #
         tab.keyboard.press("Enter")
         assert sorted(once) == sorted(before)
         assert names.all_inner_texts() == once[::-1]
-        tab.locator("#leaderboard input").first.fill("dip_vae_ii")
+        tab.locator("#leaderboard input").first.fill("DIP-VAE-II")
         left = names.all_inner_texts()
         assert 0 < len(left) < len(before)
-        assert all("dip_vae_ii" in name for name in left)
+        assert all("DIP-VAE-II" in name for name in left)
 
 
 def test_a_slider_moves_the_picture_of_the_models_own_decoder(out: Path, chromium: Any) -> None:  # noqa: F811
     with opened(chromium, out / "report.html") as tab:
+        unfold(tab)
         tab.locator("#explorer").scroll_into_view_if_needed()
         before = canvas(tab)
         slider = tab.locator("#explorer input[type=range]:visible").first
@@ -103,7 +122,7 @@ def test_traversals_of_a_study_are_those_of_the_models_its_report_shows(out: Pat
     assert Image.open(tmp_path / "one.png").width < first.width
     [other, *_] = {path.stem for path in (out / "models").iterdir()} - shown
     app(["traverse", str(out), "--runs", other, "--out", str(tmp_path / "other.png")], result_action="return_none")
-    with pytest.raises(RequestError, match="choose from"):
+    with pytest.raises(RequestError, match="choose one of"):
         app(["traverse", str(out), "--runs", "nobody"], result_action="return_none")
 
 

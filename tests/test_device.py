@@ -11,15 +11,25 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jax.experimental.compilation_cache import compilation_cache
 
 import sober
 from sober import device
-from sober.device import evenly, free_memory, out_of_memory, random_key, threefry
+from sober.device import (
+    equal_chunks,
+    free_memory,
+    kept_compilations,
+    out_of_memory,
+    processor,
+    random_key,
+    remove_oldest,
+    threefry,
+)
 
 
 @given(st.lists(st.integers(), max_size=200), st.integers(1, 70))
 def test_parts_hold_everything_in_order_in_as_few_parts_as_fit_and_of_one_size_but_for_the_last(items, most):
-    parts = evenly(items, most)
+    parts = equal_chunks(items, most)
     assert [item for part in parts for item in part] == items
     assert len(parts) == -(-len(items) // most)
     assert all(0 < len(part) <= most for part in parts)
@@ -28,7 +38,7 @@ def test_parts_hold_everything_in_order_in_as_few_parts_as_fit_and_of_one_size_b
 
 
 def test_a_hundred_and_eighty_models_go_thirty_at_a_time_where_thirty_two_fit():
-    assert [len(part) for part in evenly(range(180), 32)] == [30] * 6
+    assert [len(part) for part in equal_chunks(range(180), 32)] == [30] * 6
 
 
 # The answers that the authors of Threefry publish with it, for 2x32 bits and 20 rounds: key, counter, hash.
@@ -112,6 +122,81 @@ def test_importing_sober_leaves_jax_as_it_is(start):
     text = alone.communicate(timeout=60)[0]
     assert "threefry" in text
     assert together.communicate(timeout=120)[0] == text
+
+
+@pytest.fixture
+def on_a_gpu(monkeypatch):
+    """As on a GPU, in a JAX that has no cache of compiled programs."""
+    chosen = jax.config.jax_compilation_cache_dir
+    jax.config.update("jax_compilation_cache_dir", None)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    yield
+    jax.config.update("jax_compilation_cache_dir", chosen)
+    compilation_cache.reset_cache()
+
+
+def test_compiled_programs_are_kept_within_a_block_and_settings_restored_at_its_end(on_a_gpu, cache):
+    before = dict(jax.config.values)
+    with kept_compilations():
+        assert jax.config.jax_compilation_cache_dir == str(cache / "compiled")
+        with kept_compilations():  # as a training inside a command does
+            pass
+        assert jax.config.jax_compilation_cache_dir == str(cache / "compiled")
+    assert dict(jax.config.values) == before
+
+
+@pytest.fixture
+def without_cache():
+    """A JAX that has no cache of compiled programs."""
+    chosen = jax.config.jax_compilation_cache_dir
+    jax.config.update("jax_compilation_cache_dir", None)
+    yield
+    jax.config.update("jax_compilation_cache_dir", chosen)
+    compilation_cache.reset_cache()
+
+
+def test_on_a_cpu_programs_that_take_long_to_compile_are_kept_for_this_processor(without_cache, cache):
+    with kept_compilations():
+        assert jax.config.jax_compilation_cache_dir == str(cache / "compiled" / f"cpu-{processor()}")
+        assert jax.config.jax_persistent_cache_min_compile_time_secs > 0
+    assert len(processor()) == 8
+
+
+def test_where_no_cache_can_be_written_compiling_goes_on_without(without_cache, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("SOBER_CACHE", str(tmp_path / "file"))
+    with kept_compilations():
+        assert jax.config.jax_compilation_cache_dir is None
+
+
+def test_the_oldest_programs_are_removed_first(tmp_path):
+    for age, name in enumerate("abc"):
+        (tmp_path / name).write_bytes(bytes(10))
+        os.utime(tmp_path / name, (1000 - age, 1000 - age))
+    remove_oldest(tmp_path, 30)
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "c"}
+    remove_oldest(tmp_path, 25)
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "b"}
+
+
+def test_settings_are_restored_after_an_error(on_a_gpu):
+    before = dict(jax.config.values)
+
+    @kept_compilations()
+    def fail():
+        assert dict(jax.config.values) != before
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert dict(jax.config.values) == before
+
+
+def test_a_cache_that_jax_has_already_is_used_as_it_is(on_a_gpu, tmp_path):
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path))
+    before = dict(jax.config.values)
+    with kept_compilations():
+        assert dict(jax.config.values) == before
 
 
 def test_half_of_what_is_available_is_to_work_in(monkeypatch, tmp_path):

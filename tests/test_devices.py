@@ -16,14 +16,15 @@ from hypothesis import strategies as st
 import eight_devices
 from eight_devices import ALONE, ELEVEN, GANS, PICTURES, SIXTEEN, STEPS, looked_at
 from families import BLOCKS, assert_same_model, small_runs
-from sober import spread
+from sober import model_placement
 from sober.device import local_devices
+from sober.evaluation.families import only_family
 from sober.files import load_arrays
-from sober.models.encode import forget
-from sober.spread import Spread
+from sober.model_placement import ModelPlacement
+from sober.models.encode import remove_codes
+from sober.requests.results import Results, open_results
+from sober.requests.train import train
 from sober.types import Run
-from sober.workflows.opened import Results, open_results
-from sober.workflows.train import train
 
 IN_EIGHT = "--xla_force_host_platform_device_count=8"
 
@@ -89,7 +90,7 @@ def test_what_was_stopped_on_eight_devices_goes_on_on_one(on_eight: Path, tmp_pa
 def test_codes_errors_judges_and_reasoning_of_sixteen_models_are_those_of_eight_pairs(
     on_eight: Path, sixteen: Results
 ) -> None:
-    family, theirs = sixteen.opened.family(), np.load(on_eight / "looked_at.npz")
+    family, theirs = only_family(sixteen), np.load(on_eight / "looked_at.npz")
     for start in range(0, 16, 2):
         ours = looked_at(family, SIXTEEN[start : start + 2])
         assert ours.keys() == set(theirs)
@@ -97,25 +98,25 @@ def test_codes_errors_judges_and_reasoning_of_sixteen_models_are_those_of_eight_
             sums = name in ("errors", "reconstruction")  # over pixels, in another order
             np.testing.assert_allclose(array, theirs[name][start : start + 2], rtol=1e-6 if sums else 0, err_msg=name)
     assert theirs["mean"].shape[:2] == (16, len(PICTURES))
-    forget(family, SIXTEEN)
+    remove_codes(family, SIXTEEN)
 
 
 @given(st.integers(1, 300), st.integers(1, 16))
 def test_each_device_has_as_few_models_as_can_be_and_no_device_has_only_copies(models: int, devices: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spread, "local_devices", lambda: tuple(range(devices)))
-        ours = Spread(models)
-        whole = ours.each * len(ours.devices)
-        assert ours.each == -(-models // devices)
+        patch.setattr(model_placement, "local_devices", lambda: tuple(range(devices)))
+        ours = ModelPlacement(models)
+        whole = ours.models_per_device * len(ours.devices)
+        assert ours.models_per_device == -(-models // devices)
         assert len(ours.devices) <= min(models, devices)
-        assert 0 <= whole - models < ours.each
-        again = Spread(whole)  # what a program is called with: it finds the same devices
-        assert (again.each, again.devices) == (ours.each, ours.devices)
+        assert 0 <= whole - models < ours.models_per_device
+        again = ModelPlacement(whole)  # what a program is called with: it finds the same devices
+        assert (again.models_per_device, again.devices) == (ours.models_per_device, ours.devices)
 
 
 def test_on_one_device_nothing_is_copied_or_filled_up() -> None:
     assert len(local_devices()) == 1
     data = BLOCKS.data
-    assert Spread(5).copied(data) is data
-    placed = Spread(5).place({"a": np.arange(5), "b": np.zeros((5, 2))})
+    assert ModelPlacement(5).replicated(data) is data
+    placed = ModelPlacement(5).place({"a": np.arange(5), "b": np.zeros((5, 2))})
     assert [leaf.shape for leaf in placed.values()] == [(5,), (5, 2)]

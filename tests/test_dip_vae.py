@@ -11,8 +11,8 @@ from sober.methods import METHODS
 from sober.methods.dip_vae_i import covariance, distance_to_identity, penalised
 from sober.methods.dip_vae_ii import sample_covariance
 from sober.methods.method import Elbo
-from sober.nets.nets import Saw
-from sober.workflows.train import train
+from sober.nets.autoencoder import AutoencoderStatistics
+from sober.requests.train import train
 
 RNG = np.random.default_rng(0)
 MEAN, LOGVAR = RNG.normal(size=(50, 4)) @ RNG.normal(size=(4, 4)) + 3, RNG.normal(size=(50, 4)) - 1
@@ -39,7 +39,9 @@ def test_the_covariance_of_samples_is_that_of_many_samples():
 def test_the_penalty_is_the_formula(matrix, off_diagonal, diagonal):
     np.testing.assert_allclose(distance_to_identity(jnp.asarray(matrix)), (off_diagonal, diagonal), atol=1e-6)
     nothing = jnp.zeros((1, 3))
-    elbo = Elbo({"reconstruction": jnp.float32(7), "kl": jnp.float32(2)}, nothing, nothing, nothing, Saw())
+    elbo = Elbo(
+        {"reconstruction": jnp.float32(7), "kl": jnp.float32(2)}, nothing, nothing, nothing, AutoencoderStatistics()
+    )
     loss, *_ = penalised(elbo, jnp.asarray(matrix), {"lambda_od": 3.0, "lambda_d_factor": 10.0})
     slow = sum(
         3.0 * matrix[i, j] ** 2 if i != j else 30.0 * (matrix[i, i] - 1) ** 2 for i in range(3) for j in range(3)

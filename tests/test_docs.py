@@ -11,7 +11,7 @@ from sober.criteria import CRITERIA
 from sober.methods import METHODS
 from sober.nets import NETS
 from sober.worlds import WORLDS
-from sober.worlds.stored import Stored
+from sober.worlds.stored_world import StoredWorld
 
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
@@ -27,7 +27,7 @@ def test_every_method_has_a_page_with_a_picture_and_its_paper(name: str) -> None
 @pytest.mark.parametrize("name", WORLDS)
 def test_every_world_has_a_page_and_those_that_are_drawn_a_contact_sheet(name: str) -> None:
     page = (ROOT / "docs" / "worlds" / f"{name}.md").read_text()
-    if not issubclass(WORLDS[name], Stored):
+    if not issubclass(WORLDS[name], StoredWorld):
         assert "../pictures/" in page
     factors = getattr(WORLDS[name], "factors", ())
     if isinstance(factors, tuple) and len(factors) < 10:  # else they depend on the files, or are too many to name

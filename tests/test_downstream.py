@@ -15,9 +15,9 @@ from sklearn.linear_model import LogisticRegressionCV, RidgeCV
 import sober
 from golden import Golden
 from sober.errors import RequestError
-from sober.estimators.linear import one_thread
 from sober.estimators.logistic import strengths_between
 from sober.metrics import Measured, as_codes
+from sober.parallel import one_thread
 from sober.tasks import TASKS, Subjects
 from sober.tasks.downstream import SIZES, majority, row_scores, training_sets
 from sober.types import Codes, Setting
@@ -69,6 +69,9 @@ def test_training_sets_lie_in_each_other_and_none_in_the_test_set() -> None:
         (600, 5_000, 100, (10, 100), 500),
         (15, 5_000, 10_000, (10,), 5),
         (900, 150, 500, (10, 100), 150),
+        (10_000, 5_000, 5_000, (10, 100, 1_000, 5_000), 5_000),
+        (15_000, 5_000, 9_999, (10, 100, 1_000, 5_000), 5_000),
+        (7_000, 5_000, 5_000, (10, 100, 1_000), 2_333),
     ],
 )
 def test_sizes_that_do_not_fit_are_left_out_and_a_third_is_tested(
@@ -99,12 +102,22 @@ def test_perfect_codes_reach_1_and_efficiency_is_the_ratio_of_two_accuracies() -
     factors = labelled(15_000)
     one_hot = np.hstack([np.eye(count)[column] for count, column in zip(VALUES, factors.T, strict=True)])
     found = measured(as_codes(one_hot, factors), test=5_000, largest=10_000)
-    assert set(found.values) == set(TASK.scores)
+    assert set(found.values) == {score for score in TASK.scores if not score.endswith("_5000")}
     for name in ("logistic", "boosted"):
         assert found.values[f"downstream_{name}_10000"] == 1
         assert found.values[f"downstream_{name}_efficiency"] == found.values[f"downstream_{name}_100"]
     assert found.errors["downstream_logistic_10000"] == 0
     assert found.flags == ()
+
+
+def test_half_of_10_000_rows_takes_the_place_of_10_000_and_its_numbers_are_named_so() -> None:
+    factors = labelled(10_000)
+    codes = as_codes(factors + 0.3 * np.random.default_rng(1).normal(size=factors.shape), factors)
+    values = measured(codes, test=5_000, largest=5_000, stages=5).values
+    assert {score for score in TASK.scores if "10000" not in score and not score.endswith("efficiency")} == set(values)
+    for name in ("logistic", "boosted"):
+        ratio = values[f"downstream_{name}_100"] / values[f"downstream_{name}_5000"]
+        assert values[f"downstream_{name}_efficiency_5000"] == pytest.approx(ratio)
 
 
 def test_the_factors_themselves_are_read_by_trees_and_by_planes() -> None:

@@ -41,7 +41,7 @@ print(int(dsprites.DSprites().make_data().view("<u8").sum()))
 """
 
 KILLED_BEFORE_RENAMING = """
-sober.files.whole.os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+sober.files.atomic.os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 dsprites.DSprites().make_data()
 """
 
@@ -159,6 +159,7 @@ def test_two_processes_at_once_on_an_empty_cache_both_get_good_pictures(
     np.testing.assert_array_equal(quietly(), few)
 
 
+@pytest.mark.kill
 def test_a_process_killed_before_its_cache_is_in_place_does_no_harm(
     folder: Path, few: np.ndarray, start: Callable
 ) -> None:

@@ -11,25 +11,27 @@ from rich.console import Console
 from families import BLOCKS, small_runs
 from sober.cli.train import models_table
 from sober.errors import RequestError
+from sober.evaluation import picture_sheets
+from sober.evaluation.families import only_family
+from sober.evaluation.picture_sheets import traversals
 from sober.models import encode as module
-from sober.models.encode import Draw, codes_path, encode, enough, read_codes
+from sober.models.encode import PictureSample, codes_path, encode, read_codes, sample_of
 from sober.models.family import Family
-from sober.report import pictures
-from sober.report.pictures import traversals
+from sober.models.model import model_of
+from sober.requests.train import train
 from sober.types import Adam
-from sober.workflows.train import train
 
 
 @pytest.fixture(scope="module")
 def family(tmp_path_factory):
     # A pair and one alone, in programs that many tests train with.
-    return train(small_runs(seeds=3), BLOCKS, tmp_path_factory.mktemp("family") / "blocks", cohort=2).opened.family()
+    return only_family(train(small_runs(seeds=3), BLOCKS, tmp_path_factory.mktemp("family") / "blocks", cohort=2))
 
 
 def test_the_whole_grid_is_what_each_model_says_of_each_picture(family):
     images = BLOCKS.render(np.arange(BLOCKS.size)) / np.float32(255)
     for run, codes in encode(family):
-        mean, logvar = family.model(run).encode(images)
+        mean, logvar = model_of(family.folder, run).encode(images)
         # Pictures as bytes lose at most half a grey level; here they were drawn exactly.
         np.testing.assert_allclose(codes.mean, mean, atol=2e-2)
         np.testing.assert_allclose(codes.logvar, logvar, atol=2e-2)
@@ -46,6 +48,33 @@ def test_a_sample_is_rows_of_the_grid_and_kept_apart(family):
         assert codes_path(family, run, index) != codes_path(family, run)
 
 
+# As on a GPU where JAX has no cache of compiled programs, which is where training keeps its own.
+SETTINGS_OF_JAX = """
+import os, sys
+for name in [name for name in os.environ if name.startswith("JAX_")]:
+    del os.environ[name]
+import jax, numpy as np, sober
+from pathlib import Path
+from sober.models.encode import encode
+from sober.models.family import Family
+from sober.models.model import model_of
+jax.default_backend = lambda: "gpu"
+before = dict(jax.config.values)
+folder = Path(sys.argv[1])
+family = Family(folder, "blocks", tuple(sober.open(folder).runs))
+for run, codes in encode(family, pictures=np.array([3, 1])):
+    assert dict(jax.config.values) == before
+    model_of(folder, run).encode(family.world.render(np.arange(2)))
+assert dict(jax.config.values) == before
+print("unchanged")
+"""
+
+
+def test_encoding_leaves_the_settings_of_jax_as_they_are(family, start):
+    text = start(SETTINGS_OF_JAX, family.folder).communicate(timeout=120)[0]
+    assert text.endswith("unchanged\n"), text
+
+
 def _by_identity(pairs):
     return [(run.identity, codes) for run, codes in pairs]
 
@@ -56,7 +85,7 @@ def test_codes_are_computed_once(family, monkeypatch):
     def computed(*_):
         raise AssertionError("computed again")
 
-    monkeypatch.setattr(module, "compute", computed)
+    monkeypatch.setattr(module, "encode_and_store", computed)
     for (name, ours), (again, theirs) in zip(first, _by_identity(encode(family)), strict=True):
         assert name == again
         np.testing.assert_array_equal(ours.mean, theirs.mean)
@@ -67,9 +96,14 @@ def test_models_are_taken_a_few_at_a_time_with_the_same_result(family, tmp_path,
     for path in (family.folder / "codes").iterdir():
         path.unlink()
     passes = []
-    real = module.compute
+    real = module.encode_and_store
     monkeypatch.setattr(module, "HOST_BYTES", 2 * BLOCKS.size * 3 * 8)
-    monkeypatch.setattr(module, "compute", lambda f, runs, *rest: (passes.append(len(runs)), real(f, runs, *rest)))
+
+    def counting(family, runs, *rest):
+        passes.append(len(runs))
+        real(family, runs, *rest)
+
+    monkeypatch.setattr(module, "encode_and_store", counting)
     for (_, ours), (_, theirs) in zip(at_once, _by_identity(encode(family)), strict=True):
         np.testing.assert_allclose(ours.mean, theirs.mean, atol=1e-6)
     assert passes == [2, 1]
@@ -111,26 +145,28 @@ def test_a_family_without_finished_models_says_how_to_go_on(tmp_path):
 def test_a_diverged_model_is_listed_drawn_and_encoded_with_a_flag(tmp_path):
     runs = [*small_runs(seeds=1, steps=60), *small_runs(seeds=1, steps=60, optimiser=Adam(1e30))]
     results = train(runs, BLOCKS, tmp_path / "family")
-    family = results.opened.family()
+    family = only_family(results)
     good, bad = encode(family, pictures=np.arange(8))
     assert good[1].flags == ()
     assert bad[1].flags[0] == "diverged"
     assert ("not_finite" in bad[1].flags) == (not np.isfinite(bad[1].mean).all())
     text = Console(width=200, file=io.StringIO())
     text.print(models_table(results))
-    assert f"diverged at step {family.model(bad[0]).diverged}" in text.file.getvalue()
-    traversals([family.model(run) for run in runs], BLOCKS, tmp_path / "both.png")
+    assert f"diverged at step {model_of(family.folder, bad[0]).diverged}" in text.file.getvalue()
+    traversals([model_of(family.folder, run) for run in runs], BLOCKS, tmp_path / "both.png")
 
 
 @pytest.mark.parametrize("models", [1, 2])
 def test_no_word_in_a_picture_of_latents_is_cut_off(models, family, tmp_path, monkeypatch):
     figures = []
-    monkeypatch.setattr(pictures, "_save", lambda figure, path: figures.append(figure))
-    traversals([family.model(run) for run in family.runs[:models]], BLOCKS, tmp_path / "latents.png")
+    monkeypatch.setattr(picture_sheets, "_save", lambda figure, path: figures.append(figure))
+    traversals([model_of(family.folder, run) for run in family.runs[:models]], BLOCKS, tmp_path / "latents.png")
     (figure,) = figures
     page = figure.bbox
     texts = figure.axes[0].texts
-    assert any("carries nothing" in text.get_text() for text in texts)
+    said = [text.get_text() for text in texts]
+    assert {"original", "reconstruction"} <= set(said)
+    assert any("Words name the factors" in text for text in said)
     for text in texts:
         place = text.get_window_extent()
         assert page.x0 <= place.x0 <= place.x1 <= page.x1, text.get_text()
@@ -140,23 +176,23 @@ def test_no_word_in_a_picture_of_latents_is_cut_off(models, family, tmp_path, mo
 def test_a_shorter_draw_is_the_beginning_of_a_longer_one_and_needs_no_other_pass(family, monkeypatch):
     for path in (family.folder / "codes").iterdir():
         path.unlink()
-    assert enough(BLOCKS, 700) == Draw(700)
-    assert enough(BLOCKS, BLOCKS.size) is None, "all there are"
-    whole = dict(_by_identity(encode(family, pictures=Draw(700))))
-    monkeypatch.setattr(module, "compute", lambda *_: pytest.fail("computed again"))
-    for run, codes in encode(family, pictures=Draw(300)):
+    assert sample_of(BLOCKS, 700) == PictureSample(700)
+    assert sample_of(BLOCKS, BLOCKS.size) is None, "all there are"
+    whole = dict(_by_identity(encode(family, pictures=PictureSample(700))))
+    monkeypatch.setattr(module, "encode_and_store", lambda *_: pytest.fail("computed again"))
+    for run, codes in encode(family, pictures=PictureSample(300)):
         np.testing.assert_array_equal(codes.mean, whole[run.identity].mean[:300])
         np.testing.assert_array_equal(codes.factors, whole[run.identity].factors[:300])
     with pytest.raises(pytest.fail.Exception):
-        list(encode(family, pictures=Draw(300, seed=1)))
+        list(encode(family, pictures=PictureSample(300, seed=1)))
 
 
 def test_a_draw_is_found_among_the_codes_of_every_picture(family, monkeypatch):
     for path in (family.folder / "codes").iterdir():
         path.unlink()
     whole = dict(_by_identity(encode(family)))
-    monkeypatch.setattr(module, "compute", lambda *_: pytest.fail("computed again"))
-    draw = Draw(300)
+    monkeypatch.setattr(module, "encode_and_store", lambda *_: pytest.fail("computed again"))
+    draw = PictureSample(300)
     for run, codes in encode(family, pictures=draw):
         np.testing.assert_array_equal(codes.mean, whole[run.identity].mean[draw.index(BLOCKS)])
 
@@ -164,7 +200,7 @@ def test_a_draw_is_found_among_the_codes_of_every_picture(family, monkeypatch):
 def test_models_whose_trees_differ_are_encoded_side_by_side(tmp_path):
     """InfoGAN's encoder has one output more than a VAE's of the same nets and latents."""
     runs = [*small_runs("vae", seeds=1), *small_runs("info_gan", seeds=1)]
-    family = train(runs, BLOCKS, tmp_path / "family").opened.family()
+    family = only_family(train(runs, BLOCKS, tmp_path / "family"))
     images = BLOCKS.render(np.arange(8))
     for run, codes in encode(family, pictures=np.arange(8)):
-        np.testing.assert_allclose(codes.mean, family.model(run).encode(images)[0], atol=2e-2)
+        np.testing.assert_allclose(codes.mean, model_of(family.folder, run).encode(images)[0], atol=2e-2)

@@ -14,8 +14,8 @@ from sober.errors import RequestError
 from sober.methods import METHODS, find_method, structure
 from sober.models.model import load
 from sober.nets import NETS
+from sober.requests.train import train
 from sober.types import Adam
-from sober.workflows.train import train
 
 pytestmark = pytest.mark.parametrize("method", EVERY_METHOD)
 TAKEN_BY_OTHERS = {method.step_of for method in METHODS.values()}

@@ -18,11 +18,14 @@ import numpy as np
 import pytest
 
 from sober.errors import RequestError
+from sober.evaluation import explorer_entries
+from sober.evaluation.explorer_entries import Start, explorer_entry
 from sober.interop.graph import Graph, decoder_graph, encoder_graph
 from sober.models.model import Model, latent_kl
 from sober.nets import NETS
 from sober.report import explorer
-from sober.report.explorer import HtmlPart, Start, explore, explorer_part, page
+from sober.report.explorer import HtmlFragment, explorer_fragment, page
+from sober.requests.explore import explore
 from sober.worlds import world
 from test_interop import model_of
 
@@ -47,7 +50,7 @@ def in_node(graph: Graph, inputs: np.ndarray) -> dict[str, np.ndarray]:
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed")
-    given = {"graph": graph.plain(), "weights": explorer._packed(graph.arrays), "inputs": inputs.tolist()}
+    given = {"graph": graph.plain(), "weights": explorer_entries._packed(graph.arrays), "inputs": inputs.tolist()}
     done = subprocess.run(
         [node, "-e", NODE, SCRIPT], input=json.dumps(given), capture_output=True, text=True, check=False
     )
@@ -92,12 +95,13 @@ def test_the_script_knows_layer_norm() -> None:
 # The file
 
 
-def part_of(models: list[Model], titles: list[str], name: str = "picture") -> HtmlPart:
-    starts = []
-    for model in models:
+def part_of(models: list[Model], titles: list[str], name: str = "picture") -> HtmlFragment:
+    entries = []
+    for model, title in zip(models, titles, strict=True):
         codes, _ = model.encode(pictures_for(model))
-        starts.append([Start(name, *each) for each in zip(codes, pictures_for(model), strict=True)])
-    return explorer_part(models, starts, [KL] * len(models), titles)
+        starts = [Start(name, *pair) for pair in zip(codes, pictures_for(model), strict=True)]
+        entries.append(explorer_entry(model, starts, KL, title))
+    return explorer_fragment(entries)
 
 
 def pictures_for(model: Model) -> np.ndarray:
@@ -159,9 +163,9 @@ def test_a_world_gives_pictures_to_start_from_and_what_latents_carry(tmp_path: P
     model, blocks = model_of("vae", "small", (16, 16, 1), 4), world("blocks")
     data, _ = Elements(explore(model, blocks, tmp_path / "explorer.html", seed=3).read_text()).of("script")
     (entry,) = json.loads(data)
-    images = blocks.sample(3, explorer.SAMPLE).images
+    images = blocks.sample(3, explorer_entries.SAMPLE).images
     np.testing.assert_allclose(
-        [s["code"] for s in entry["starts"]], model.encode(images[: explorer.STARTS])[0], rtol=1e-5
+        [s["code"] for s in entry["starts"]], model.encode(images[: explorer_entries.STARTS])[0], rtol=1e-5
     )
     np.testing.assert_allclose(entry["kl"], latent_kl(*model.encode(images)), rtol=1e-5)
 
@@ -175,7 +179,7 @@ def test_pictures_with_one_channel_may_come_without_it(tmp_path: Path) -> None:
 def test_wrong_requests_say_what_to_do(tmp_path: Path) -> None:
     model = small_model()
     with pytest.raises(RequestError, match="give at least one"):
-        explorer_part([], [], [], [])
+        explorer_fragment([])
     with pytest.raises(RequestError, match="give at least one"):
         explore(model, pictures_for(model)[:0], tmp_path / "explorer.html")
     with pytest.raises(RequestError, match="pictures must be"):
@@ -185,7 +189,7 @@ def test_wrong_requests_say_what_to_do(tmp_path: Path) -> None:
         explore(model, pictures_for(model), tmp_path / "file" / "explorer.html")
     broken = jax.tree.map(lambda leaf: np.full_like(leaf, np.nan), model.autoencoder)
     with pytest.raises(RequestError, match="not finite"):
-        explorer_part([dataclasses.replace(model, autoencoder=broken)], [[]], [KL], ["it"])
+        explorer_entry(dataclasses.replace(model, autoencoder=broken), [], KL, "it")
 
 
 def luminance(colour: str) -> float:
@@ -308,7 +312,7 @@ def test_informative_latents_come_first_and_the_others_below_a_fold(chromium: An
     with opened(chromium, file) as tab:
         shown = [slider.get_attribute("aria-label") for slider in tab.get_by_role("slider").all()]
         assert shown == ["latent 2", "latent 0"]
-        tab.get_by_text("2 latents carry nothing").click()
+        tab.get_by_text("2 latents carry little").click()
         assert [slider.get_attribute("aria-label") for slider in tab.get_by_role("slider").all()][2:] == [
             "latent 1",
             "latent 3",
@@ -321,26 +325,34 @@ def test_names_are_text_and_are_still_there_after_a_reload_and_for_this_model_al
         tab.wait_for_timeout(500)  # the browser writes what a page keeps in its own time
         tab.reload()
         assert tab.get_by_label("Name of latent 0").input_value() == HOSTILE
-        assert tab.locator(".explorer-controls .explorer-slider").nth(1).get_attribute("aria-label") == HOSTILE
+        assert (
+            tab.locator(".explorer-controls .explorer-slider").nth(1).get_attribute("aria-label")
+            == f"latent 0: {HOSTILE}"
+        )
         assert json.loads(tab.get_by_label("Names as JSON").input_value()) == {"0": HOSTILE}
         tab.get_by_label("Model").select_option(index=1)
         assert tab.get_by_label("Name of latent 0").input_value() == ""
         assert tab.locator("option").nth(1).text_content() == HOSTILE
         assert tab.locator("script").count() == 2
-        assert tab.locator("img").first.get_attribute("alt") == HOSTILE
+        assert tab.locator(".explorer-start img").first.get_attribute("alt") == HOSTILE
 
 
 def test_a_latent_without_a_name_shows_the_factors_that_it_tells_of(chromium: Any, tmp_path: Path) -> None:
     model = small_model()
     starts = [Start("picture", np.zeros(4), pictures_for(model)[0])]
-    part = explorer_part([model], [starts], [KL], ["it"], [[HOSTILE, "", "size + shape", ""]])
+    part = explorer_fragment([explorer_entry(model, starts, KL, "it", [HOSTILE, "", "size + shape", ""])])
     path = tmp_path / "told.html"
     path.write_text(page("it", part), encoding="utf-8")
     with opened(chromium, path) as tab:
         said = [tab.get_by_label(f"Name of latent {k}").get_attribute("placeholder") for k in range(4)]
-        assert said == [f"0: {HOSTILE}", "latent 1", "2: size + shape", "latent 3"]
+        assert said == [HOSTILE, "what does it do?", "size + shape", "what does it do?"]
+        assert tab.get_by_label("Sweep latent 2: size + shape").count() == 1
         tab.get_by_label("Name of latent 2").fill("mine")
-        assert tab.get_by_label("Sweep mine").count() == 1
+        assert tab.get_by_label("Sweep latent 2: mine").count() == 1
+        labels = tab.locator(".explorer-latent").first.inner_text()
+        assert "latent 2" in labels
+        assert f"carries {KL[2]:.2f} nats" in labels
+        assert all(end in labels for end in ("\u22123", "+3"))
 
 
 def test_names_can_be_given_as_json_and_anything_else_is_refused(chromium: Any, file: Path) -> None:
@@ -403,3 +415,36 @@ def test_light_and_dark_follow_the_system(chromium: Any, file: Path) -> None:
             seen.append(tab.evaluate("[getComputedStyle(document.documentElement).backgroundColor, "
                                      "getComputedStyle(document.querySelector('.explorer-value')).color]"))  # fmt: skip
     assert seen == [["rgb(251, 251, 250)", "rgb(28, 29, 32)"], ["rgb(22, 23, 26)", "rgb(236, 236, 238)"]]
+
+
+def test_the_original_of_a_start_is_beside_what_is_decoded(chromium: Any, tmp_path: Path) -> None:
+    model = small_model()
+    codes, _ = model.encode(pictures_for(model))
+    starts = [
+        Start(f"picture {i}", code, image)
+        for i, (code, image) in enumerate(zip(codes, pictures_for(model), strict=True))
+    ]
+    path = tmp_path / "originals.html"
+    path.write_text(page("it", explorer_fragment([explorer_entry(model, starts, KL, "it", first=1)])), encoding="utf-8")
+    with opened(chromium, path) as tab:
+        sources = [image.get_attribute("src") for image in tab.locator(".explorer-start img").all()]
+        original = tab.get_by_alt_text("Original of the start")
+        assert original.get_attribute("src") == sources[1], "the page opens with the start that it is told"
+        np.testing.assert_allclose(canvas(tab), decoded(code_of(1)), atol=0.76)
+        tab.locator(".explorer-start").nth(2).click()
+        assert original.get_attribute("src") == sources[2]
+        tab.get_by_role("button", name="all latents at 0").click()
+        assert tab.get_by_text("no original").count() == 1
+
+
+def test_words_are_not_cut_off_on_a_phone(chromium: Any, tmp_path: Path) -> None:
+    model = small_model()
+    names = ["changes colour in the lower half", "", "moves right, gets larger", ""]
+    path = tmp_path / "phone.html"
+    entry = explorer_entry(model, [Start("picture", np.zeros(4), pictures_for(model)[0])], np.ones(4), "it", names)
+    path.write_text(page("it", explorer_fragment([entry])), encoding="utf-8")
+    with opened(chromium, path, 390, has_touch=True) as tab:
+        room = tab.locator(".explorer-name").evaluate_all("all => all.map((field) => field.clientWidth)")
+        assert min(room) > 250
+        height = tab.locator(".explorer-slider").first.bounding_box()["height"]
+        assert height >= 28, "a finger can hold it"

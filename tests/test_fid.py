@@ -14,16 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from families import BLOCKS, small_runs
+from sober.encoders.pictures import resized, weights_of
 from sober.errors import RequestError
-from sober.estimators.frechet import Moments
+from sober.estimators.frechet import FeatureMoments
 from sober.models.encode import encode_pictures
 from sober.models.model import Model
+from sober.requests.results import Results
+from sober.requests.train import train
 from sober.tasks import TASKS, Subjects
-from sober.tasks.decoded import BATCH, decoded_pictures, world_pictures
-from sober.tasks.features import FEATURES, fingerprint, network, pixels, resized, weights_of
+from sober.tasks.decoded_pictures import BATCH, decoded_pictures, world_pictures
+from sober.tasks.features import FEATURES, fingerprint, network, pixels
 from sober.tasks.fid import frechet_distance
-from sober.workflows.opened import Results
-from sober.workflows.train import train
 from test_pipe import model as perfect
 
 TASK = TASKS["fid"]
@@ -98,7 +99,7 @@ def test_with_fewer_rows_than_features_it_is_still_exact() -> None:
 def test_moments_of_parts_are_those_of_the_whole(seed: int, sizes: list[int]) -> None:
     rng = np.random.default_rng(seed)
     parts = [1e4 + rng.normal(size=(size, 3)) for size in [2, *sizes]]
-    moments, whole = Moments(3), np.concatenate(parts)
+    moments, whole = FeatureMoments(3), np.concatenate(parts)
     for part in parts:
         moments.add(part)
     assert moments.count == len(whole)
@@ -170,7 +171,7 @@ def by_hand(images: np.ndarray, filters: np.ndarray) -> np.ndarray:
 
 FILTERS = np.random.default_rng(3).normal(size=(5, 3))
 needs_runtime = pytest.mark.skipif(
-    importlib.util.find_spec("onnxruntime") is None, reason="features of a file need onnxruntime: sober[onnx]"
+    importlib.util.find_spec("onnxruntime") is None, reason="features of a file need onnxruntime: the extra onnx"
 )
 
 
@@ -327,7 +328,7 @@ def test_another_file_of_the_same_name_is_refused(tmp_path: Path, monkeypatch: p
     path.write_bytes(b"another")
     assert "another network's distances would not compare" in TASK.refuses(asked, BLOCKS)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert "pip install 'sober[onnx]'" in TASK.refuses(TASK.configured(changes={"features": str(path)}), BLOCKS)
+    assert "pip install -e '.[onnx]'" in TASK.refuses(TASK.configured(changes={"features": str(path)}), BLOCKS)
 
 
 def test_functions_that_give_no_features(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:

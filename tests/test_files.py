@@ -122,6 +122,7 @@ def test_an_exception_while_replacing_leaves_the_old_file_and_no_temporary(tmp_p
     assert contents(tmp_path) == ["file"]
 
 
+@pytest.mark.kill
 def test_what_a_dead_process_left_half_written_is_removed_by_the_next_write(tmp_path: Path, start: Callable) -> None:
     path = tmp_path / "file"
     process = start(ALONE + HALF_WRITTEN, path)
@@ -148,6 +149,7 @@ def test_what_a_living_process_is_writing_is_left_to_it(tmp_path: Path, start: C
     assert contents(tmp_path) == ["file"]
 
 
+@pytest.mark.kill
 def test_arrays_half_written_by_a_killed_process_are_removed_by_the_next_write(tmp_path: Path, start: Callable) -> None:
     path = tmp_path / "file"
     process = start(ALONE + KILLED_WRITING, path)
@@ -359,6 +361,7 @@ def test_damaged_json_is_refused_by_name(tmp_path: Path, content: bytes) -> None
         read_json(path)
 
 
+@pytest.mark.kill
 def test_a_folder_is_held_by_one_process_until_that_process_is_killed(tmp_path: Path, start: Callable) -> None:
     process = start(ALONE + LOCKING, tmp_path)
     assert process.stdout.readline() == "locked\n"

@@ -19,7 +19,7 @@ from conftest import ROOT
 from scripts import load_script
 from sober.errors import RequestError
 from sober.metrics import METRICS, Meaning, Measured, Metric, Scores, score
-from sober.metrics.function import function_of
+from sober.metrics.scoring.metric_functions import function_of
 
 RNG = np.random.default_rng(0)
 FACTORS = RNG.integers(0, 4, (300, 3))
@@ -149,4 +149,4 @@ def test_a_type_checker_knows_the_functions(tmp_path: Path) -> None:
     assert "user.py:3" not in done.stdout, done.stdout
     assert 'user.py:4: error: Unexpected keyword argument "bin" for "mig"' in done.stdout, done.stdout
     assert 'user.py:5: error: Missing positional argument "factors" in call to "dci"' in done.stdout, done.stdout
-    assert 'Revealed type is "sober.metrics.score.Scores"' in done.stdout, done.stdout
+    assert 'Revealed type is "sober.metrics.scoring.score.Scores"' in done.stdout, done.stdout

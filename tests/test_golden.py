@@ -15,12 +15,14 @@ from golden import Golden
 from sober.estimators.linear import multinomial
 from sober.estimators.scaling import standardised
 from sober.metrics import METRICS, Measured, score
-from sober.metrics.aggregate import completeness_columns, disentanglement_rows, gap, shares
+from sober.metrics.common.aggregation import completeness_columns, disentanglement_rows, gap, shares
+from sober.metrics.common.correlation import r_squared
+from sober.metrics.common.information import mutual_information
+from sober.metrics.common.interventions import Drawn, differences
+from sober.metrics.common.predictability import predictability
 from sober.metrics.dci import importance
 from sober.metrics.explicitness import class_areas
 from sober.metrics.factor_vae import majority, overall_variances, votes
-from sober.metrics.interventions import Drawn, differences
-from sober.metrics.matrices import mutual_information, predictability, r_squared
 from sober.types import Setting
 
 NAMES = [
@@ -192,7 +194,7 @@ def test_explicitness(golden: Golden, grid: str, name: str) -> None:
     learn, check = golden.parts(grid, name, 0, 10_000, 5_000)
     x, x_test = standardised(learn.mean, check.mean)
     areas = [
-        np.mean(class_areas(x, y, x_test, z, y.max() + 1, "multinomial"))
+        np.mean(class_areas(x, y, x_test, z, y.max() + 1, "multinomial")[0])
         for y, z in zip(learn.factors.T, check.factors.T, strict=True)
     ]
     theirs = golden.score(grid, name, "modularity_explicitness", "explicitness_score_test")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from sober.models.encode import enough
+from sober.models.encode import sample_of
 from sober.worlds.drawn.heads import AZIMUTHS, BUMPS, ELEVATIONS, PEOPLE, Heads, head
 from sober.worlds.drawn.mesh import draw
 from sober.worlds.views import view
@@ -40,7 +40,7 @@ def test_a_picture_is_that_person_in_the_pose_of_its_classes(few: Heads) -> None
 
 def test_no_picture_comes_twice_where_all_are_encoded(few: Heads) -> None:
     """So that no test row of a metric repeats a row that it has learned from."""
-    assert enough(Heads(), 20_000) is None  # every picture
+    assert sample_of(Heads(), 20_000) is None  # every picture
     np.testing.assert_array_equal(few.everything(), np.arange(few.size))
     assert len({image.tobytes() for image in few.render(few.everything())}) == few.size
 

@@ -13,13 +13,14 @@ from sober.errors import RequestError
 from sober.files import load_arrays, save_arrays
 from sober.methods import METHODS, hyper_of, structure
 from sober.methods.method import Hyper, Method
-from sober.models.family import Words, varying
+from sober.methods.settings import varying_hyper
 from sober.models.grid import grid
 from sober.models.model import load
+from sober.requests.study.study import Product, Scale, Study
+from sober.requests.train import train
+from sober.setting_words import words_for_people
 from sober.training.cohort import program, signature
 from sober.types import Run
-from sober.workflows.study import Product, Scale, Study
-from sober.workflows.train import train
 
 # Of a run of each method on `blocks` with everything at its default. Results on disk are found by these names.
 AT_DEFAULTS = {
@@ -69,13 +70,15 @@ def test_what_came_later_does_not_change_with_the_length_of_older_studies(method
 
 @pytest.mark.parametrize(("method", "hyper"), LATER, ids=lambda value: value.name)
 def test_another_value_of_what_came_later_is_another_run(method: Method, hyper: Hyper) -> None:
-    others = [choice for choice in hyper.choices if choice != hyper.default] or [float(hyper.default) + 1]
+    others = [choice for choice in hyper.choices if choice != hyper.default] or [
+        min(float(hyper.default) + 1, hyper.high)
+    ]
     run = at_defaults(method.name, {hyper.name: others[0]})
     assert run.hyper[hyper.name] == others[0]
     assert run.identity != AT_DEFAULTS[method.name]
-    assert varying([run, at_defaults(method.name)]) == (hyper.name,)
-    words = Words([run, at_defaults(method.name)])
-    assert words(run) != words(at_defaults(method.name))
+    assert varying_hyper([run, at_defaults(method.name)]) == (hyper.name,)
+    in_words = words_for_people([run, at_defaults(method.name)])
+    assert in_words(run) != in_words(at_defaults(method.name))
     selects = bool(hyper.choices) or hyper.shapes
     assert (signature(run) != signature(at_defaults(method.name))) == selects
     assert (structure(run) != structure(at_defaults(method.name))) == hyper.shapes

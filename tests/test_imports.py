@@ -3,37 +3,48 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import sober
 
+DESIGN = Path(__file__).parents[1] / "docs" / "design.md"
+GRAPH_BEGINS, GRAPH_ENDS = "(`python tests/test_imports.py`):\n\n```\n", "```\n"
 SOURCE = Path(sober.__file__).parent
 
 # Who comes before whom. A module may import from strictly earlier lines, and a package from itself.
 ORDER = [
-    ("errors", "machine", "shared"),
-    ("types",),
-    ("conditions", "files", "words"),
+    ("defaults", "errors", "parallel", "shared", "short_text"),
+    ("installation", "renamed", "types"),
+    ("conditions", "files", "settings_text"),
+    ("contracts",),
     ("device",),
-    ("spread",),
+    ("model_placement",),
     ("worlds", "nets"),
     ("methods",),
-    ("models",),
-    ("training",),
+    ("models", "setting_words"),
+    ("encoders", "training"),
     ("estimators",),
     ("metrics",),
     ("criteria",),
+    ("agreement", "probing"),
     ("tasks",),
     ("results",),
     ("interop",),
+    ("evaluation",),
     ("report",),
-    ("workflows",),
+    ("requests",),
     ("cli",),
 ]
 LINE = {part: line for line, parts in enumerate(ORDER) for part in parts}
+
+# What a room does without, although it stands before it: results are data, and a report only reads them.
+WITHOUT = {
+    "results": {"device", "model_placement", "worlds", "nets", "methods", "models", "training"},
+    "report": {"models", "training", "interop", "evaluation"},
+}
 
 # All that may be installed on a training machine, and what these need themselves.
 ALLOWED = {
@@ -113,19 +124,73 @@ def offences(module: str, is_package: bool, source: str) -> list[str]:
             found.append(f"{name}, imported by {module}, has no place in the flow: give {other!r} one in ORDER")
         elif other != part and LINE[other] >= LINE[part]:
             found.append(f"{module} imports {name}, which does not come before it")
+        elif other in WITHOUT.get(part, ()):
+            found.append(f"{module} imports {name}, and {part} does without {other}")
     return found
 
 
-def test_imports_follow_the_flow() -> None:
-    paths = sorted(SOURCE.rglob("*.py"))
-    assert len(paths) > 10
-    found = []
-    for path in paths:
+def modules() -> Iterator[tuple[str, bool, str]]:
+    """Every module of Sober: its full name, whether it is a package, and its source."""
+    for path in sorted(SOURCE.rglob("*.py")):
         parts = ("sober", *path.relative_to(SOURCE).with_suffix("").parts)
         is_package = parts[-1] == "__init__"
-        module = ".".join(parts[:-1] if is_package else parts)
-        found += offences(module, is_package, path.read_text(encoding="utf-8"))
+        yield ".".join(parts[:-1] if is_package else parts), is_package, path.read_text(encoding="utf-8")
+
+
+def graph() -> str:
+    """Which room imports which, as docs/design.md shows it: written there by `python tests/test_imports.py`."""
+    edges: dict[str, set[str]] = {room: set() for rooms in ORDER for room in rooms}
+    for module, is_package, source in modules():
+        if room := part_of(module):
+            edges[room] |= {part_of(name) for name in imported(module, is_package, source)} - {room, ""}
+    width = max(map(len, edges))
+    lines = []
+    for room, others in edges.items():
+        in_order = sorted(others, key=lambda name: (LINE[name], name))
+        lines.append(f"{room:{width}}  {' '.join(in_order)}".rstrip())
+    return "\n".join(lines)
+
+
+def with_graph(page: str) -> str:
+    """The page with the graph as it is now."""
+    before, rest = page.split(GRAPH_BEGINS)
+    return f"{before}{GRAPH_BEGINS}{graph()}\n{GRAPH_ENDS}{rest.split(GRAPH_ENDS, maxsplit=1)[1]}"
+
+
+def test_imports_follow_the_flow() -> None:
+    every = list(modules())
+    assert len(every) > 10
+    found = [offence for module in every for offence in offences(*module)]
     assert not found, "\n".join(found)
+
+
+def test_the_graph_of_imports_is_that_of_the_page() -> None:
+    page = DESIGN.read_text(encoding="utf-8")
+    assert with_graph(page) == page, "python tests/test_imports.py writes the graph anew"
+
+
+def test_contributing_names_the_rooms_in_their_order() -> None:
+    page = (DESIGN.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    flow = page.split("## The flow of imports\n\n```\n")[1].split("```")[0]
+    assert flow.split() == " > ".join(", ".join(rooms) for rooms in ORDER).split()
+
+
+READING = """
+import sys
+import sober.results
+from sober.results.runs import as_runs
+results = sober.results.Folder.open(sys.argv[1])
+table = results.store.table()
+made, lacking = sober.results.make_tables(as_runs(table), ["leaderboard"], resamples=5)
+assert made and table.height
+heavy = ("jax", "equinox", "optax", "sober.models", "sober.training", "sober.methods", "sober.nets", "sober.worlds")
+print([name for name in heavy if name in sys.modules])
+"""
+
+
+def test_reading_results_needs_nothing_that_trains(start: Callable) -> None:
+    process = start(READING, str(SOURCE.parents[1] / "results" / "rooms_on_a_cpu"))
+    assert process.communicate(timeout=60)[0] == "[]\n"
 
 
 @pytest.mark.parametrize(
@@ -140,6 +205,8 @@ def test_imports_follow_the_flow() -> None:
         ("sober.worlds.blocks", "from sober.novelty import x", "give 'novelty' one in ORDER"),
         ("sober.novelty", "", "give 'novelty' one in ORDER"),
         ("sober.cli.main", "from sober.cli.console import bar\nimport sober", "the root"),
+        ("sober.results.folder", "from sober.models.model import load", "results does without models"),
+        ("sober.report.report", "from sober.evaluation.showcase import showcase", "report does without evaluation"),
     ],
 )
 def test_an_import_against_the_flow_is_found(module: str, source: str, says: str) -> None:
@@ -166,7 +233,15 @@ def test_an_import_along_the_flow_is_not_found(module: str, is_package: bool, so
 
 
 def test_what_training_needs_imports_on_a_training_machine(start: Callable) -> None:
-    needed = ["worlds", "nets", "methods", "training.train", "models.encode", "workflows.train", "workflows.run"]
+    needed = [
+        "worlds",
+        "nets",
+        "methods",
+        "training.train",
+        "models.encode",
+        "requests.train",
+        "requests.study.study_engines",
+    ]
     code = TRAINING_MACHINE + "".join(f"import sober.{name}\n" for name in needed)
     process = start(code, ",".join(ALLOWED))
     assert process.communicate(timeout=60)[0] == ""
@@ -188,3 +263,7 @@ HEAVY = ["matplotlib", "scipy.stats", "scipy.sparse", "scipy.io", "sklearn", "nu
 def test_the_command_line_starts_without_what_only_some_commands_need(start: Callable) -> None:
     process = start("import sys, sober.cli\nprint([name for name in sys.argv[1:] if name in sys.modules])", *HEAVY)
     assert process.communicate(timeout=60)[0] == "[]\n"
+
+
+if __name__ == "__main__":
+    DESIGN.write_text(with_graph(DESIGN.read_text(encoding="utf-8")), encoding="utf-8")

@@ -21,6 +21,7 @@ from sober.interop.graph import decoder_graph
 from sober.methods import METHODS
 from sober.methods.info_gan import (
     CRITIC_STEPS,
+    RULES,
     critic_loss,
     draw_codes,
     game,
@@ -38,8 +39,8 @@ from sober.methods.method import Setup
 from sober.metrics import METRICS, score
 from sober.models.model import load
 from sober.nets import FLOAT32, NETS, Autoencoder
+from sober.requests.train import train
 from sober.types import Adam, Codes
-from sober.workflows.train import train
 
 SHAPE, LATENTS, BATCH = (16, 16, 1), 3, 8
 SETUP = Setup(NETS["small"], SHAPE, LATENTS, BATCH, 4096, FLOAT32, optax.sgd(0.1))
@@ -173,6 +174,20 @@ def test_a_step_is_five_of_the_critic_on_fresh_pictures_and_one_of_the_generator
     assert len(set(drawn)) == CRITIC_STEPS == 5
     counts = {int(leaf) for leaf in jax.tree.leaves(after.memory) if leaf.dtype == jnp.int32}
     assert counts == {CRITIC_STEPS}
+
+
+def test_the_critics_first_step_is_the_same_and_its_second_shows_how_long_its_adam_remembers():
+    gradients = [jnp.array([1.0]), jnp.array([-3.0])]
+    moves = {}
+    for b1 in (0.0, 0.5):
+        adam = RULES["wasserstein"].adam({"critic_rate": 1e-4, "critic_b1": b1})
+        memory, moves[b1] = adam.init(gradients[0]), []
+        for gradient in gradients:
+            update, memory = adam.update(gradient, memory)
+            moves[b1].append(float(update[0]))
+    np.testing.assert_allclose(moves[0.0][0], moves[0.5][0], rtol=1e-5)
+    assert moves[0.0][1] > moves[0.5][1] > 0  # without memory, the second step follows the second gradient alone
+    assert METHODS["info_gan"].sweep("dci")["critic_b1"] == (0.0,)
 
 
 def test_its_codes_are_scored_like_any_others(tmp_path):

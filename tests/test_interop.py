@@ -20,7 +20,7 @@ from sober.errors import RequestError
 from sober.interop import graph, onnx, torch
 from sober.methods import METHODS
 from sober.models.model import Model
-from sober.models.trees import named_arrays
+from sober.models.named_arrays import named_arrays
 from sober.nets import NETS
 from sober.nets import net as nets_of
 from sober.nets.dense import dense_encoder
@@ -144,7 +144,7 @@ def test_making_a_module_leaves_random_numbers_of_pytorch_as_they_are(pytorch: A
 
 def test_without_pytorch_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(RequestError, match=r"pip install 'sober\[torch\]'"):
+    with pytest.raises(RequestError, match=r"pip install -e '\.\[torch\]'"):
         torch.encoder(model_of("vae", "small"))
 
 
@@ -210,7 +210,7 @@ def test_the_same_model_gives_the_same_onnx_files(runtime: Any, tmp_path: Path) 
 
 def test_without_onnx_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(RequestError, match=r"pip install 'sober\[onnx\]'"):
+    with pytest.raises(RequestError, match=r"pip install -e '\.\[onnx\]'"):
         onnx.export(model_of("vae", "small"), tmp_path / "absent")
     assert not (tmp_path / "absent").exists()
 

@@ -3,7 +3,9 @@ proved it. A CPU interprets them here, in float32."""
 
 from __future__ import annotations
 
+import ast
 import functools
+import hashlib
 import itertools
 import json
 import subprocess
@@ -17,9 +19,23 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sober.nets.kernels import Verdict, down, plain, tried, up, why_not, why_not_here
-from sober.nets.kernels.launch import CROSSING, FEW, MANY, Launch, settings
-from sober.nets.kernels.plan import Grids, Plan
+from sober.nets.kernels import (
+    Case,
+    Verdict,
+    comparison,
+    down,
+    plain,
+    trial,
+    trial_verdict,
+    trial_verdicts,
+    unmet_here,
+    unmet_requirement,
+    up,
+    verdicts,
+)
+from sober.nets.kernels.check import CheckBeside, KernelFaultError
+from sober.nets.kernels.launch import CROSSING, FEW, MANY, Launch, launch_table, settings
+from sober.nets.kernels.layout import Grids, KernelLayout
 from sober.nets.kernels.stacks import over_models
 from sober.nets.layers import Conv, Deconv
 
@@ -199,7 +215,7 @@ def test_both_tables_give_the_same(kernel: str) -> None:
 
 
 def test_settings_are_the_measured_ones_at_the_shape_that_was_measured() -> None:
-    plan = Plan("down", 64, (64, 64, 1), (32, 32, 64, 64))
+    plan = KernelLayout("down", 64, (64, 64, 1), (32, 32, 64, 64))
     for models, table in ((1, FEW), (16, FEW), (32, MANY), (256, MANY)):
         for grids in plan.grids:
             rows = {kernel: launch for (kernel, height), launch in table.items() if height == grids.h}
@@ -231,24 +247,24 @@ REFUSED = [
 
 @pytest.mark.parametrize(("kind", "shape", "channels", "dtype", "says"), REFUSED)
 def test_why_kernels_do_not_apply(kind: Any, shape: Any, channels: Any, dtype: Any, says: str) -> None:
-    assert says in (why_not(kind, shape, channels, dtype) or "")
+    assert says in (unmet_requirement(kind, shape, channels, dtype) or "")
 
 
 @pytest.mark.parametrize("picture", [(64, 64, 1), (64, 64, 3), (32, 32, 1), (32, 64, 3)])
 def test_where_kernels_apply(picture: Any) -> None:
-    assert why_not("down", picture, (32, 32, 64, 64), jnp.bfloat16) is None
-    assert why_not("up", picture, (64, 64, 32, 32), "bfloat16") is None
-    assert why_not("up", picture, (64, 64, 64, 64), jnp.bfloat16) is None
+    assert unmet_requirement("down", picture, (32, 32, 64, 64), jnp.bfloat16) is None
+    assert unmet_requirement("up", picture, (64, 64, 32, 32), "bfloat16") is None
+    assert unmet_requirement("up", picture, (64, 64, 64, 64), jnp.bfloat16) is None
 
 
 def test_there_are_none_for_a_cpu() -> None:
-    assert "cpu" in (why_not_here() or "")
-    verdict = tried("down", (64, 64, 64, 1), shapes("down", (1, 32, 32, 64, 64)), jnp.bfloat16, 8)
-    assert verdict == Verdict(False, why_not_here() or "")
+    assert "cpu" in (unmet_here() or "")
+    verdict = trial_verdict("down", (64, 64, 64, 1), shapes("down", (1, 32, 32, 64, 64)), jnp.bfloat16, 8)
+    assert verdict == Verdict(False, unmet_here() or "")
 
 
 def test_pallas_is_imported_only_where_a_kernel_is_asked_for() -> None:
-    code = "import sys, sober.nets.kernels as k; k.why_not_here(); print('jax.experimental.pallas' in sys.modules)"
+    code = "import sys, sober.nets.kernels as k; k.unmet_here(); print('jax.experimental.pallas' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
@@ -297,34 +313,46 @@ INJECTED = [
 
 @pytest.mark.parametrize(("stack", "says"), INJECTED)
 def test_what_is_wrong_or_slow_is_not_used(cache: Path, stack: Any, says: str) -> None:
-    verdict = tried(*TRIED, kernels=stack)
+    verdict = trial_verdict(*TRIED, kernels=stack)
     assert not verdict.use
     assert says in verdict.why
 
 
 def test_small_errors_show_in_bfloat16(cache: Path) -> None:
     kind, shape, layers, _, models = TRIED
-    assert "1.0e-03 is allowed" in tried(kind, shape, layers, jnp.bfloat16, models, kernels=slightly_wrong).why
+    assert "1.0e-03 is allowed" in trial_verdict(kind, shape, layers, jnp.bfloat16, models, kernels=slightly_wrong).why
     right = functools.partial(slightly_wrong, factor=1.0)
-    assert "kernels are right" in tried(kind, shape, layers, jnp.bfloat16, 1, kernels=right).why
+    assert "kernels are right" in trial_verdict(kind, shape, layers, jnp.bfloat16, CROSSING, kernels=right).why
 
 
 def test_interpreted_kernels_are_right_and_their_verdict_is_kept(cache: Path) -> None:
-    first = tried(*TRIED, kernels=KERNELS["down"])
+    first = trial_verdict(*TRIED, kernels=KERNELS["down"])
     assert "kernels are right" in first.why
     assert first.kernels_us > 0 < first.plain_us
     (path,) = cache.glob("*.json")
     assert json.loads(path.read_text())["verdict"]["why"] == first.why
-    assert tried(*TRIED, kernels=not_compiled) == first  # nothing ran
-    assert "no such instruction" in tried(*TRIED[:-1], 3, kernels=not_compiled).why  # for another number of models
+    assert trial_verdict(*TRIED, kernels=not_compiled) == first  # nothing ran
+    fewer = trial_verdict(*TRIED[:-1], CROSSING - 1, kernels=not_compiled)
+    assert fewer == first  # models with the same launch settings need no other trial
+    assert "no such instruction" in trial_verdict(*TRIED[:-1], CROSSING, kernels=not_compiled).why
+
+
+@pytest.mark.parametrize("batch", [5, 64, 128, 300, 3000])
+def test_a_trial_compares_models_with_the_launch_settings_that_its_verdict_is_for(batch: int) -> None:
+    layers = shapes("down", (1, 32, 32))
+    for models in (1, 2, CROSSING - 1, CROSSING, 256):
+        case = Case.of("down", (batch, 64, 64, 1), layers, jnp.bfloat16, models)
+        tiles = case.layout.tiles
+        assert case.launches == launch_table(models, tiles) == launch_table(case.models, tiles)
+        assert case.models <= 32
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"verdict": {"use": 1}}', '{"verdict": {"use": true, "why": "x"}}'])
 def test_a_damaged_verdict_is_the_same_as_none(cache: Path, damage: str) -> None:
-    tried(*TRIED, kernels=not_compiled)
+    trial_verdict(*TRIED, kernels=not_compiled)
     (path,) = cache.glob("*.json")
     path.write_text(damage)
-    assert "off by" in tried(*TRIED, kernels=wrong).why
+    assert "off by" in trial_verdict(*TRIED, kernels=wrong).why
     assert "off by" in json.loads(path.read_text())["verdict"]["why"]
 
 
@@ -333,7 +361,7 @@ def test_a_trial_while_a_program_is_traced(cache: Path) -> None:
 
     @jax.jit
     def program(x: jax.Array) -> jax.Array:
-        seen.append(tried(*TRIED, kernels=wrong))
+        seen.append(trial_verdict(*TRIED, kernels=wrong))
         return x
 
     program(jnp.zeros(3))
@@ -343,4 +371,123 @@ def test_a_trial_while_a_program_is_traced(cache: Path) -> None:
 def test_a_verdict_that_cannot_be_kept_is_still_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("SOBER_CACHE", str(tmp_path / "file"))
-    assert "off by" in tried(*TRIED, kernels=wrong).why
+    assert "off by" in trial_verdict(*TRIED, kernels=wrong).why
+
+
+def test_runs_of_layers_are_tried_together_after_the_callers_work(cache: Path) -> None:
+    done = []
+
+    def meanwhile() -> Callable[[], None]:
+        done.append("begun")
+        return lambda: done.append("waited")
+
+    kinds = [Case.of(kind, shape, layers, jnp.float32, 2) for kind, shape, layers in (TRIED[:3], UP[:3])]
+    found = trial_verdicts([*kinds, kinds[0]], kernels=wrong_up_or_down, meanwhile=meanwhile)
+    assert done == ["begun", "waited"]
+    assert ["1.0e-02" in verdict.why for verdict in found.verdicts] == [True] * 3
+    assert trial_verdicts(kinds, kernels=not_compiled, meanwhile=meanwhile).verdicts == found.verdicts[:2]
+    assert len(done) == 2  # without a trial there is nothing to wait for
+
+
+UP = ("up", (5, 2, 2, 8), shapes("up", (8, 8, 1)), jnp.float32, 2)
+
+
+def wrong_up_or_down(x: jax.Array, layers: Any) -> jax.Array:
+    return (plain.up if x.shape[1] == 2 else plain.down)(x, layers) * 1.01
+
+
+def test_a_trial_compiles_few_programs(cache: Path) -> None:
+    names: list[str] = []
+
+    def listen(event: str, seconds: float, **more: Any) -> None:
+        if event.endswith("backend_compile_duration"):
+            names.append(more["fun_name"])
+
+    case = Case.of("down", (5, 8, 8, 1), shapes("down", (1, 8, 8)), jnp.float32, 3)
+    comparison.compiler_options(), comparison.compiler_options("once")  # these try options once in a process
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    trial_verdicts([case], kernels=plain.down)
+    jax.monitoring.unregister_event_duration_listener(listen)
+    assert len(names) <= 6  # kernels with and without the input's gradient, plain layers, samples, comparison, a key
+
+
+# ---------------------------------------------------------------- verdicts that come with Sober
+
+
+@pytest.fixture
+def shipped_case(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
+    """A case whose verdict comes with Sober, on a machine that meets all requirements."""
+    case = Case.of(*TRIED)
+    monkeypatch.setattr(verdicts, "_shipped", lambda: {verdicts.digest(case.identity()): PROVEN})
+    monkeypatch.setattr(trial, "unmet_here", lambda: None)
+    monkeypatch.setattr(Case, "unmet_requirement", lambda self: None)
+    return case
+
+
+PROVEN = Verdict(True, "kernels are right and faster: 1.0 µs against 2.0", 1.0, 2.0)
+
+
+def replaced(monkeypatch: pytest.MonkeyPatch, stack: Callable) -> None:
+    monkeypatch.setattr(trial, "STACKS", dict.fromkeys(("down", "up"), stack))
+
+
+def test_a_verdict_that_comes_with_sober_needs_no_trial_and_is_checked_beside(
+    shipped_case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replaced(monkeypatch, KERNELS["down"])
+    found = trial_verdicts([shipped_case], unchecked=True)
+    assert found == ((PROVEN,), (shipped_case,))
+    check = CheckBeside(found.unchecked)
+    check.require_right()  # has not begun, so there is no fault yet
+    check.start()
+    check.require_right(wait=True)
+    assert verdicts.kept_verdict(shipped_case) == PROVEN
+    assert trial_verdicts([shipped_case], unchecked=True) == ((PROVEN,), ())
+
+
+def test_a_fault_beside_training_is_an_error_and_the_next_start_has_plain_layers(
+    shipped_case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replaced(monkeypatch, wrong)
+    check = CheckBeside(trial_verdicts([shipped_case], unchecked=True).unchecked)
+    with pytest.raises(KernelFaultError, match=r"off by 1\.0e-02.*plain layers will compute"):
+        check.require_right(wait=True)
+    (verdict,), unchecked = trial_verdicts([shipped_case], unchecked=True)
+    assert not verdict.use
+    assert not unchecked
+
+
+def test_callers_that_do_not_check_get_checked_verdicts(shipped_case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    replaced(monkeypatch, wrong)
+    (verdict,), unchecked = trial_verdicts([shipped_case])
+    assert "off by 1.0e-02" in verdict.why
+    assert not unchecked
+
+
+def test_nothing_to_check_is_right() -> None:
+    CheckBeside(()).require_right(wait=True)
+
+
+def test_shipped_verdicts_are_of_these_kernels() -> None:
+    """After a change of the kernels' code: a higher `VERSION`, or proof that they compute and run the same."""
+    for record in json.loads(verdicts.SHIPPED.read_text()):
+        identity = record["case"]
+        assert identity["kernels"] == verdicts.VERSION
+        assert record["verdict"]["use"]
+        assert {*Verdict(**record["verdict"]).__dict__} == {*record["verdict"]}
+        layers = tuple((tuple(weight), tuple(bias)) for weight, bias in identity["layers"])
+        case = Case(identity["kind"], tuple(identity["shape"]), layers, identity["dtype"], identity["launches"])
+        assert case.unmet_requirement() is None
+        assert {**case.identity(), "device": identity["device"], "jax": identity["jax"]} == identity
+    assert kernel_code() == "8d32b14e", "kernels have changed: raise VERSION, or check them again on a GPU"
+
+
+def kernel_code() -> str:
+    """Eight digits of the kernels' code without its docstrings and comments."""
+    files = ("launch", "layout", "passes", "stacks", "thin", "tiles", "wide")
+    trees = [ast.parse((verdicts.SHIPPED.parent / f"{name}.py").read_text()) for name in files]
+    for tree in trees:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                node.value.value = ""
+    return hashlib.sha256("".join(map(ast.unparse, trees)).encode()).hexdigest()[:8]

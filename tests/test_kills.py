@@ -23,11 +23,12 @@ import os, random, shutil, signal, sys, warnings
 warnings.filterwarnings("ignore", message="os.fork")
 sys.path.insert(0, sys.argv[1])
 import importlib, numba, optuna, polars, scipy.sparse.csgraph, scipy.stats
-import sober.workflows.fit, sober.workflows.opened, sober.workflows.run, sober.workflows.shown, sober.workflows.train
+import sober.evaluation.showcase_choice, sober.requests.fit.fit, sober.requests.results
+import sober.requests.study.study_engines, sober.requests.train
 from families import BLOCKS, small_runs
 from sober import Adam, Training
-from sober.workflows.space import Range
-from sober.workflows.tune import tune
+from sober.requests.tune.search_space import Range
+from sober.requests.tune.tune import tune
 
 name, folder, longest = sys.argv[2], sys.argv[3], float(sys.argv[4])
 QUICK = {"latents": 3, "batch": 16, "optimiser": Adam(1e-3)}
@@ -42,7 +43,7 @@ study = Study("s", "s", "s", products, **asked)
 
 def train(out):
     runs = small_runs(sweep={"beta": [1.0, 4.0]}, steps=400)
-    return sober.workflows.train.train(runs, BLOCKS, out, checkpoint_seconds=0.0)
+    return sober.requests.train.train(runs, BLOCKS, out, checkpoint_seconds=0.0)
 
 def score(out):
     train(out).score(["mig", "sap", "modularity"])
@@ -51,7 +52,7 @@ def select(out):
     train(out).select(["udr", "elbo"])
 
 def fit(out):
-    sober.workflows.fit.fit(BLOCKS, out=out, method="beta_vae", steps=200, seeds=2, criteria=["elbo"], **QUICK)
+    sober.requests.fit.fit.fit(BLOCKS, out=out, method="beta_vae", steps=200, seeds=2, criteria=["elbo"], **QUICK)
 
 def search(out):
     tune(BLOCKS, "beta_vae", SPACE, out=out, trials=4, together=2, seeds=2, steps=200, **QUICK)
@@ -59,7 +60,7 @@ def search(out):
 def study(out):
     with open(folder + "/study.py", "w") as file:
         file.write(STUDY)
-    sober.workflows.run.run(folder + "/study.py", out)
+    sober.requests.study.study_engines.run_study(folder + "/study.py", out)
 
 def work(out, seconds=0.0):
     child = os.fork()
@@ -81,11 +82,14 @@ assert work(folder + "/killed") == 0
 """
 
 
-@pytest.mark.parametrize("name", ["train", "score", "select", "fit", "tune", "study"])
+@pytest.mark.kill
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow) for name in ("train", "score", "select", "fit", "tune")] + ["study"],
+)
 def test_killed_at_random_moments_it_ends_with_the_same_table(
-    name: str, tmp_path: Path, start: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, start: Callable[..., Any]
 ) -> None:
-    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")  # so that the killed compile nothing again
     process = start(KILLED, ROOT / "tests", name, tmp_path, 2.0, KILLS)
     said, _ = process.communicate(timeout=300)
     assert process.returncode == 0, said

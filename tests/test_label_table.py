@@ -92,10 +92,10 @@ def test_pictures_of_one_name_in_two_folders_are_told_apart_by_path(tmp_path: Pa
     [
         ("file,n\n1,0\n2,1\n", {}, r"no column names any of the pictures, such as cats/001\.png"),
         ("file,n\n1,0\n2,1\n", {"file": "file"}, "column 'file' names none of the pictures"),
-        ("file,n\n001,0\n", {"file": "name"}, "no column 'name': it has file, n"),
+        ("file,n\n001,0\n", {"file": "name"}, "no column 'name': choose one of file, n"),
         ("file,n\n001,0\n002,1\n001,0\n", {}, "two rows for 001 in column 'file', rows 1 and 3: keep one"),
-        ("file,n\n001,0\n", {"kinds": {"m": "ordinal"}}, "no column m to be a factor: it has n"),
-        ("file,n\n001,0\n", {"kinds": {"file": "ordinal"}}, "no column file to be a factor: it has n"),
+        ("file,n\n001,0\n", {"kinds": {"m": "ordinal"}}, "no column m to be a factor: choose one of n"),
+        ("file,n\n001,0\n", {"kinds": {"file": "ordinal"}}, "no column file to be a factor: choose one of n"),
         ("file,n\n001,0\n", {"kinds": {"n": "huge"}}, "'n' cannot be 'huge': choose one of categorical, continuous"),
         ("file,n\n001,red\n", {"kinds": {"n": "continuous"}}, "'n' cannot be continuous: it holds 'red'"),
         ("file,n\n001,\n", {"kinds": {"n": "ordinal"}}, "'n' cannot be ordinal: it holds nothing"),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Lasso, LassoCV, MultiTaskLassoCV
 
 from sober.errors import RequestError
-from sober.estimators.lasso import Columns, lasso, lasso_cv, regressions
+from sober.estimators.lasso import ModelColumns, lasso, lasso_cv, regressions
 
 
 def problem(kind: str, rows: int = 1_000) -> tuple[np.ndarray, np.ndarray]:
@@ -67,7 +67,7 @@ def test_many_pairs_are_as_each_by_itself() -> None:
     base = rng.standard_normal((500, 20))
     models = [base[:, rng.permutation(20)[:width]] + rng.standard_normal((500, width)) for width in [3, 20, 1] * 20]
     pairs = np.array([(i, j) for i in range(60) for j in range(60) if i != j and (i < 20 or (i + j) % 31 == 0)])
-    found, strength = regressions(Columns.of(models), pairs)
+    found, strength = regressions(ModelColumns.of(models), pairs)
     for at in rng.integers(len(pairs), size=40):
         target, features = (models[m] for m in pairs[at])
         alone = lasso_cv(features, target)

@@ -14,7 +14,7 @@ import pytest
 from jax.test_util import check_grads
 
 from sober.nets import layers
-from sober.nets.forms import FORMS
+from sober.nets.cpu_gpu_variants import VARIANTS
 from sober.nets.layers import Conv, Conv3, Deconv, Linear, add_bias, doubled, halved, matmul, relu
 
 LAYOUT = ("NHWC", "HWIO", "NHWC")
@@ -150,10 +150,10 @@ def test_each_pair_of_operations_is_adjoint(there: str, back: str, before: Any, 
     np.testing.assert_array_equal(gradients[1], returned)
 
 
-@pytest.mark.parametrize("name", sorted(FORMS))
+@pytest.mark.parametrize("name", sorted(VARIANTS))
 def test_what_a_gpu_is_given_is_what_a_cpu_is_given(name: str) -> None:
     x = normal(0, *((48, 5) if name == "sums" else (2, 6, 8, 5)))
-    cpu, gpu = (np.asarray(jax.jit(form)(x)) for form in FORMS[name])
+    cpu, gpu = (np.asarray(jax.jit(form)(x)) for form in VARIANTS[name])
     if name == "sums":  # in another order
         np.testing.assert_allclose(cpu, gpu, rtol=1e-5)
     else:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import sober
+from conftest import ROOT
 from test_three_files import write
 
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -58,7 +59,19 @@ def test_importing_sober_imports_nothing_but_sober_and_what_python_has(start: St
 
 
 # Above metrics and estimators in the flow, or beside them: they are about models, these are about arrays.
-ABOUT_MODELS = {"device", "worlds", "nets", "methods", "models", "training", "results", "report", "workflows", "cli"}
+ABOUT_MODELS = {
+    "device",
+    "worlds",
+    "nets",
+    "methods",
+    "models",
+    "training",
+    "results",
+    "evaluation",
+    "report",
+    "requests",
+    "cli",
+}
 HEAVY = {"jax", "jaxlib", "equinox", "optax", "polars", "matplotlib", "altair", "rich", "cyclopts"}
 
 
@@ -293,7 +306,7 @@ SCORED_AND_TRAINED = """
 import os, sys
 assert not hasattr(os, "sched_getaffinity") and not hasattr(os, "sched_setaffinity")
 import numpy as np, sober
-from sober.machine import cores
+from sober.parallel import cores
 assert cores() == os.cpu_count()
 rng = np.random.default_rng(0)
 codes = [sober.metrics.as_codes(rng.normal(size=(60, 3)), np.arange(60)[:, None] % 4) for _ in range(3)]
@@ -301,7 +314,7 @@ print([len(scores) for scores in sober.metrics.score_many(codes, metrics=["mig",
 blocks = sober.world("blocks")
 runs = sober.grid(blocks, "beta_vae", {}, seeds=2, steps=20, latents=3, batch=16, learning_rate=1e-3)
 results = sober.train(runs, blocks, sys.argv[1])
-print(len(results.finished), len(results.score(["mig"], sample=200)))
+print(len(results.finished), len(results.score(["mig"], pictures=200)))
 """
 
 
@@ -313,8 +326,8 @@ def test_scoring_and_training_work_where_processes_are_not_bound_to_cores(start:
 STUDIED = """
 import os, sys
 assert not hasattr(os, "sched_setaffinity")
-from sober.workflows.run import run
-results, failed = run(sys.argv[1], sys.argv[2], workers=2, together=2)
+from sober.requests.study.study_engines import run_study
+results, failed = run_study(sys.argv[1], sys.argv[2], workers=2, together=2)
 print(len(results.finished), sorted(set(results.table()["metric"]) & {"lopsided", "restless"}), failed)
 """
 
@@ -324,3 +337,34 @@ def test_workers_share_a_study_where_processes_are_not_bound_to_cores(start: Sta
     """Of things that a study's file brings along, which every process runs for itself."""
     process = start(STUDIED, write(tmp_path / "mine.py"), tmp_path / "out")
     assert output(process).splitlines() == ["6 ['lopsided', 'restless'] []"]
+
+
+STORES = """
+import numpy as np, sober
+from numba.core import config
+rng = np.random.default_rng(0)
+factors = rng.integers(0, 3, (120, 2))
+print(sober.score(factors + 0.1 * rng.normal(size=factors.shape), factors, metrics="dci")["dci_disentanglement"])
+assert config.CACHE_DIR == "", config.CACHE_DIR
+"""
+
+
+def test_compiled_loops_are_in_the_cache_folder_only(tmp_path: Path) -> None:
+    """Neither beside the source nor in numba's own folder, which other libraries use."""
+    beside = set((Path(sober.__file__).parent).rglob("*.nb[ci]"))
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    environment |= {"SOBER_CACHE": str(tmp_path / "cache"), "HOME": str(tmp_path / "home")}
+    environment.pop("XDG_CACHE_HOME", None)
+    subprocess.run([sys.executable, "-c", STORES], env=environment, check=True, capture_output=True, timeout=300)
+    assert list((tmp_path / "cache" / "loops").rglob("*.nbc"))
+    assert set((Path(sober.__file__).parent).rglob("*.nb[ci]")) == beside
+    assert not (tmp_path / "home").exists()
+    environment["SOBER_CACHE"] = os.devnull + "/cache"  # cannot be made: loops are compiled, and not stored
+    subprocess.run([sys.executable, "-c", STORES], env=environment, check=True, capture_output=True, timeout=300)
+
+
+def test_the_readme_says_what_decides_where_files_are_written() -> None:
+    """Variables for Sober's own folders, and for that of weights that encoders need."""
+    section = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Where files go")[2].partition("\n## ")[0]
+    names = ("SOBER_CACHE", "XDG_CACHE_HOME", "SOBER_DATA", "NUMBA_CACHE_DIR", "HF_HOME")
+    assert [name for name in names if name not in section] == []

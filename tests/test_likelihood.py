@@ -14,7 +14,7 @@ from families import BLOCKS, small_runs
 from sober.criteria import find_criterion
 from sober.methods import METHODS, hyper_of
 from sober.methods.method import bernoulli_loss, gaussian_loss, pixel_loss
-from sober.workflows.train import train
+from sober.requests.train import train
 
 RNG = np.random.default_rng(0)
 LOGITS, PIXELS = RNG.normal(size=(5, 4)), RNG.random((5, 4))

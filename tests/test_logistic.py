@@ -16,9 +16,9 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sober.errors import RequestError
 from sober.estimators import logistic
 from sober.estimators.folds import contiguous, stratified
-from sober.estimators.linear import one_thread
 from sober.estimators.logistic import CrossValidated, cross_validated, strengths_between
 from sober.estimators.ridge import ridge
+from sober.parallel import one_thread
 
 Data = tuple[np.ndarray, np.ndarray]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import sober
 from sober.tasks.matrices import ANSWERS, LEAST, Questions, draw_questions
-from sober.tasks.rounding import rounded_sizes, true_classes, usual_size
+from sober.tasks.rounded_factors import rounded_sizes, true_classes, usual_size
 from sober.types import Factor
 
 MANY = 4000

@@ -9,10 +9,12 @@ import pytest
 
 from sober.errors import RequestError
 from sober.worlds.drawn import mesh as drawing
-from sober.worlds.drawn.mesh import FINE, FOCAL, SIDE, Mesh, Surface, draw, fitted, joined, read_obj, sheet
+from sober.worlds.drawn.mesh import FINER, FOCAL, SIDE, Mesh, Surface, draw, fitted, joined, read_obj, sheet
 
 POINTS = "v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nv 2 3 4\n"
 HEAD_ON = np.zeros(1)
+
+FINE = FINER * SIDE
 
 
 def ball(rows: int = 60) -> Surface:

@@ -11,10 +11,10 @@ from scipy.stats import norm, spearmanr
 from sober.estimators.discrete import binned, classes, entropy, information
 from sober.estimators.predictors import nearest, points
 from sober.metrics import METRICS, Measured, as_codes, score
-from sober.metrics.covariance import LEAST
-from sober.metrics.interventions import differences, draw_fixed, draw_pairs, sharing, variances
+from sober.metrics.common.covariance import LEAST
+from sober.metrics.common.interventions import differences, draw_fixed, draw_pairs, sharing, variances
+from sober.metrics.common.metric_rows import sample, split
 from sober.metrics.modularity import informative
-from sober.metrics.rows import sample, split
 from sober.shared import Shared
 from sober.types import Codes, Factor
 

@@ -13,7 +13,7 @@ import sober
 from families import BLOCKS, small_runs
 from sober.errors import RequestError
 from sober.models.grid import grid
-from sober.workflows.train import train
+from sober.requests.train import train
 from sober.worlds import world
 
 
@@ -76,14 +76,14 @@ def test_load_refuses_folders_and_other_files_by_name(family, tmp_path):
         sober.load(family.folder)
     with pytest.raises(RequestError, match="missing, damaged or not a file of Sober's"):
         sober.load(tmp_path / "absent.safetensors")
-    family.codes(family.runs[0], sample=3)
+    family.codes(family.runs[0], pictures=3)
     [codes] = (family.folder / "codes").iterdir()
     with pytest.raises(RequestError, match="not a model"):
         sober.load(codes)
 
 
 def test_opening_what_holds_no_results_is_refused(tmp_path):
-    with pytest.raises(RequestError, match="holds no results: make some with 'sober train WORLD"):
+    with pytest.raises(RequestError, match="holds no results: make some with `sober train WORLD"):
         sober.open(tmp_path)
     (tmp_path / "family.json").write_text("{}")
     with pytest.raises(RequestError, match=r"was made by an earlier version of Sober \(family.json\)"):

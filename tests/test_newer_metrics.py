@@ -21,11 +21,11 @@ from sober.errors import RequestError
 from sober.estimators.capacity import curve_explicitness
 from sober.estimators.neighbours import class_information, kth_distance, number_information, within
 from sober.metrics import METRICS, Scores, as_codes, score
+from sober.metrics.common.matching import best_match
+from sober.metrics.common.metric_rows import halves
 from sober.metrics.dci_es import DEPTHS, probes
-from sober.metrics.matrices import best_match
 from sober.metrics.omes import apart_in_one, draw_partners
 from sober.metrics.r2 import factor_points, lines
-from sober.metrics.rows import halves
 from sober.types import Codes
 
 EXACT = 1e-9

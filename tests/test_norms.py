@@ -14,9 +14,9 @@ from jax.test_util import check_grads
 
 from sober.methods.method import descend
 from sober.nets import NETS, autoencoder
+from sober.nets.autoencoder import AutoencoderStatistics
 from sober.nets.layers import Linear
 from sober.nets.net import Net, net
-from sober.nets.nets import Saw
 from sober.nets.norms import PACE, BatchNorm, LayerNorm
 
 
@@ -69,7 +69,7 @@ def test_statistics_reach_those_of_the_batches_whatever_the_optimiser() -> None:
     @jax.jit
     def step(params: Net, memory: object) -> tuple[Net, object]:
         params, memory, _, seen = descend(loss, params, optax.adam(0.0), memory)
-        return params.having_seen(seen), memory
+        return params.after_batch(seen), memory
 
     first, memory = step(params, memory)
     outputs = np.asarray(params.layer("layer")(x))
@@ -104,7 +104,7 @@ def test_a_model_takes_in_what_it_is_told_it_saw_once_however_often_it_looked(ne
     def looked(model: object, pictures: jax.Array) -> tuple[object, object, object]:
         _, seen = model.encode_batch(pictures)  # type: ignore[attr-defined]
         model.encode_batch(1 - pictures)  # type: ignore[attr-defined]
-        return seen, model.having_seen(Saw(seen)), model.having_seen(Saw())  # type: ignore[attr-defined]
+        return seen, model.after_batch(AutoencoderStatistics(seen)), model.after_batch(AutoencoderStatistics())  # type: ignore[attr-defined]
 
     seen, after, unmoved = looked(model, pictures)
     assert jax.tree.structure(after) == jax.tree.structure(unmoved) == jax.tree.structure(model)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sober.errors import NotMeasuredError, RequestError
 from sober.estimators.predictors import Rows, validation_rows
 from sober.metrics import METRICS, Metric, as_codes, score
-from sober.metrics.rows import halves, sides, split, split_in_three
+from sober.metrics.common.metric_rows import halves, sides, split, split_in_three
 from sober.types import Codes
 
 

@@ -17,16 +17,16 @@ import sober
 from families import BLOCKS, small_runs
 from sober.criteria import CRITERIA
 from sober.errors import RequestError
+from sober.evaluation import score_step
 from sober.models import encode as encoding
+from sober.requests.fit.fit import fit
+from sober.requests.results import Results
+from sober.requests.study.study_engines import run_study
+from sober.requests.train import train
+from sober.requests.tune.search_space import Range
+from sober.requests.tune.tune import tune
 from sober.results.folder import Folder
 from sober.results.request import Request, differences
-from sober.workflows.evaluate import Evaluation
-from sober.workflows.fit import fit
-from sober.workflows.opened import Results
-from sober.workflows.run import run
-from sober.workflows.space import Range
-from sober.workflows.train import train
-from sober.workflows.tune import tune
 from test_cli import run as command
 
 QUICK: dict[str, Any] = {"latents": 3, "batch": 16, "learning_rate": 1e-3, "steps": 20}
@@ -53,7 +53,7 @@ def a_search(out: Path) -> None:
 def a_study(out: Path) -> None:
     file = out.with_suffix(".py")
     file.write_text(STUDY)
-    run(file, out)
+    run_study(file, out)
 
 
 MAKERS: dict[str, Callable[[Path], None]] = {"train": a_training, "fit": a_fit, "tune": a_search, "study": a_study}
@@ -73,16 +73,17 @@ def folder(made: tuple[str, Path], tmp_path: Path) -> Path:
 
 
 def test_every_command_works_on_every_folder(folder: Path, made: tuple[str, Path], tmp_path: Path) -> None:
-    assert command("score", folder, "--metrics", "mig,sap", "--sample", 600) == 0
+    assert command("score", folder, "--metrics", "mig,sap", "--pictures", 600) == 0
     assert command("select", folder, "--criterion", "udr") == 0
-    assert command("encode", folder, "--sample", 300) == 0
+    assert command("encode", folder, "--pictures", 300) == 0
     assert command("tables", folder, "--resamples", 20) == 0
     assert command("report", folder) == 0
     assert command("traverse", folder) == 0
     assert command("explore", folder, "--out", tmp_path / "explorer.html") == 0
     assert command("study", "status", folder) == 0
     page = (folder / "report.html").read_text()
-    for part in ("What was found", "Leaderboard", "What each latent does", "Move the latents yourself", "mig", "udr"):
+    first = "How it compares" if made[0] == "study" else "No model to use yet"
+    for part in (first, "All settings and models", "What each latent does", "Move the latents yourself", "MIG", "UDR"):
         assert part in page, part
     results = sober.open(folder)
     assert results.request.maker == made[0]
@@ -92,18 +93,18 @@ def test_every_command_works_on_every_folder(folder: Path, made: tuple[str, Path
 
 def test_what_was_computed_is_not_computed_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     results = sober.open(folder)
-    rows = results.score(["mig", "sap"], sample=600)
+    rows = results.score(["mig", "sap"], pictures=600)
     ranking = results.select(["udr", "elbo"])
 
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("computed again")
 
-    monkeypatch.setattr(encoding, "compute", refuse)
-    monkeypatch.setattr(Evaluation, "_scores", refuse)
+    monkeypatch.setattr(encoding, "encode_and_store", refuse)
+    monkeypatch.setattr(score_step, "_scores", refuse)
     for name in ("udr", "elbo"):
         monkeypatch.setitem(CRITERIA, name, dataclasses.replace(CRITERIA[name], judge=refuse))
     again = sober.open(folder)
-    assert again.score(["mig", "sap"], sample=600).equals(rows)
+    assert again.score(["mig", "sap"], pictures=600).equals(rows)
     assert again.select(["udr", "elbo"]).plain() == ranking.plain()
 
 
@@ -112,14 +113,15 @@ def test_train_score_select_and_report_give_what_a_study_gives(tmp_path: Path) -
     a_training(tmp_path / "trained")
     trained, studied = sober.open(tmp_path / "trained"), sober.open(tmp_path / "study")
     assert {r.identity for r in trained.runs} == {r.identity for r in studied.runs}
-    trained.score(["mig"], sample=600)
+    trained.score(["mig"], pictures=600)
     trained.select("udr")
     ours, theirs = (_comparable(results) for results in (trained, studied))
     assert ours.drop("value").equals(theirs.drop("value"))
     np.testing.assert_allclose(ours["value"], theirs["value"], atol=1e-3)
     pages = [results.report().read_text() for results in (trained, studied)]
     sections = [[part.partition('"')[0] for part in page.split('<section id="')[1:]] for page in pages]
-    assert sections[0] == sections[1]
+    assert "recurs" in sections[0]  # the training kept its codes, and the study did not
+    assert [name for name in sections[0] if name != "recurs"] == sections[1]
 
 
 def _comparable(results: Results) -> pl.DataFrame:
@@ -148,11 +150,16 @@ def test_a_world_that_is_a_sample_itself_is_encoded_once_too(tmp_path: Path, mon
     """Of blocks that depend on each other all pictures are a fixed sample, of which metrics see fewer than criteria."""
     monkeypatch.setattr("sober.worlds.views.joint.SAMPLE", 3000)
     passes: list[int] = []
-    compute = encoding.compute
-    monkeypatch.setattr(encoding, "compute", lambda f, runs, *rest: (passes.append(len(runs)), compute(f, runs, *rest)))
+    compute = encoding.encode_and_store
+
+    def counting(family: Any, runs: list[Any], *rest: Any) -> None:
+        passes.append(len(runs))
+        compute(family, runs, *rest)
+
+    monkeypatch.setattr(encoding, "encode_and_store", counting)
     file = tmp_path / "mine.py"
     file.write_text(STUDY.replace('["blocks"]', '["blocks | joint block_1 block_2 D"]'))
-    results, failed = run(file, tmp_path / "out")
+    results, failed = run_study(file, tmp_path / "out")
     assert not failed
     assert sum(passes) == len(results.runs) == 4
     assert set(results.table().filter(metric="mig")["pictures"]) == {600}
@@ -173,7 +180,7 @@ def test_a_folder_of_another_maker_or_request_is_refused_in_words(folder: Path, 
 def test_a_criterion_that_had_too_few_models_in_a_study_says_so_to_those_who_ask(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(STUDY.replace("[1.0, 4.0]", "[4.0]").replace("seeds=2", "seeds=1"))
-    results, failed = run(file, tmp_path / "out")
+    results, failed = run_study(file, tmp_path / "out")
     assert not failed
     assert "udr" not in set(results.table()["metric"])
     with pytest.raises(RequestError, match=r"too few models of blocks .* train more seeds"):
@@ -183,9 +190,9 @@ def test_a_criterion_that_had_too_few_models_in_a_study_says_so_to_those_who_ask
 def test_runs_that_are_finished_stay_and_new_ones_join_them(tmp_path: Path) -> None:
     file, out = tmp_path / "mine.py", tmp_path / "out"
     file.write_text(STUDY)
-    first, _ = run(file, out)
+    first, _ = run_study(file, out)
     file.write_text(STUDY.replace("[1.0, 4.0]", "[4.0, 8.0]"))
-    then, _ = run(file, out)
+    then, _ = run_study(file, out)
     betas = sorted({each.hyper["beta"] for each in then.runs})
     assert betas == [1.0, 4.0, 8.0]
     assert len(then.finished) == 6

@@ -22,13 +22,14 @@ from PIL import Image
 
 import sober
 from sober.errors import RequestError
+from sober.evaluation.picture_sheets import contact_sheet
 from sober.models.grid import grid
-from sober.report.pictures import contact_sheet
-from sober.workflows.train import train
+from sober.requests.train import train
+from sober.types import WorldSpec
 from sober.worlds import _opened, from_array, from_dataset, from_iterable, world
+from sober.worlds.pictures.cached_pictures import record_path
 from sober.worlds.pictures.frame import Frame
-from sober.worlds.pictures.kept import record_path
-from sober.worlds.pictures.own import OwnPictures
+from sober.worlds.pictures.own_pictures import OwnPictures
 
 EXIF_ORIENTATION = 0x0112
 
@@ -486,7 +487,7 @@ def test_pictures_given_from_python_need_a_cache_to_be_found_in_later(
 def test_damaged_pictures_that_were_given_from_python_are_asked_for_again(kept_here: Path) -> None:
     pictures = noise(3, 8, 8)
     opened = from_array(pictures, {"n": [0, 1, 1]})
-    damaged = opened.spec.partition("=")[2]
+    damaged = WorldSpec.parse(opened.spec).options["cache"]
     (kept_here / f"{damaged}.labels.npy").write_bytes(b"")
     with pytest.warns(UserWarning, match="damaged.*give the pictures again"), pytest.raises(RequestError):
         OwnPictures(cache=damaged)
@@ -648,7 +649,7 @@ def test_more_pictures_than_a_block_arrive_in_order() -> None:
         (np.zeros((2, 8, 8), bool), "holds bool: pass bytes"),
         (np.full((2, 8, 8), 200.0), "from 200 to 200: pass floats in"),
         (np.full((2, 8, 8), -0.1), "from -0.1 to -0.1"),
-        (np.full((2, 8, 8), np.nan), "from nan to nan"),
+        (np.full((2, 8, 8), np.nan), "values that are missing or infinite"),
     ],
 )
 def test_arrays_that_are_no_pictures_are_refused(images: np.ndarray, says: str) -> None:
@@ -721,7 +722,7 @@ def test_an_emptied_cache_says_what_to_do_and_the_same_pictures_bring_it_back(ke
     spec = from_array(pictures).spec
     shutil.rmtree(kept_here)
     with pytest.raises(RequestError, match=r"cache was emptied.*sober\.worlds\.from_array"):
-        OwnPictures(cache=spec.partition("=")[2])
+        OwnPictures(cache=WorldSpec.parse(spec).options["cache"])
     assert from_array(pictures).spec == spec
 
 
@@ -743,7 +744,7 @@ def test_a_family_on_an_array_is_opened_later(tmp_path: Path) -> None:
     later = sober.open(tmp_path / "family").world
     np.testing.assert_array_equal(later.render(np.arange(20)), opened.pictures)
     np.testing.assert_array_equal(later.labels(np.arange(20))[:, 0], np.arange(20) % 4)
-    record_path(opened.spec.partition("=")[2]).unlink()
+    record_path(WorldSpec.parse(opened.spec).options["cache"]).unlink()
     _opened.cache_clear()
     with pytest.raises(RequestError, match="from_array"):
         _ = sober.open(tmp_path / "family").world
@@ -830,7 +831,7 @@ def test_a_dataset_needs_no_features_and_no_labels() -> None:
     ("dataset", "arguments", "says"),
     [
         (Dataset(0), {}, "the dataset is empty"),
-        (Dataset(2), {"image": "photo"}, "no column photo: it has caption, image, n, species, weight"),
+        (Dataset(2), {"image": "photo"}, "no column photo: choose one of caption, image, n, species, weight"),
         (Dataset(2), {"labels": ["colour"]}, "no column colour"),
         (Dataset(6, species=ClassNames(["one"])), {"labels": ["species"]}, "'species' must be -1 to 0"),
         (Dataset(2), {"labels": ["n"], "kinds": {"weight": "continuous"}}, "kinds names weight"),

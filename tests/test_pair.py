@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 
 from families import small_runs
 from sober.errors import RequestError
-from sober.report.pair import NEAR, best_and_muddled, factors_told, pair_html, pair_of, row_names
-from sober.report.showcase import load_showcase, save_showcase, shown_path
+from sober.methods.settings import setting
+from sober.report.seed_pair_pictures import pair_html
 from sober.results import as_runs
+from sober.results.latent_names import factors_of_latents, row_names
+from sober.results.seed_pair import NEAR, best_and_worst_seed, seed_pair
+from sober.results.showcase_files import load_showcase, save_showcase, showcase_path
 from sober.results.store import Store
 from sober.types import Score
 
@@ -21,16 +24,16 @@ from sober.types import Score
 def test_it_is_the_setting_whose_seeds_differ_most_among_those_with_a_good_model() -> None:
     numbers = {"a0": 0.90, "a1": 0.89, "b0": 0.85, "b1": 0.30, "b2": 0.40, "c0": 0.70, "c1": 0.0}
     settings = {run: run[0] for run in numbers}
-    assert best_and_muddled(numbers, settings) == ("b0", "b1")
-    assert best_and_muddled(numbers | {"b0": 0.80}, settings) == ("a0", "a1")
-    assert best_and_muddled({"a0": 0.9, "c0": 0.1}, settings) == ("a0",)
-    assert best_and_muddled({}, {}) == ()
+    assert best_and_worst_seed(numbers, settings) == ("b0", "b1")
+    assert best_and_worst_seed(numbers | {"b0": 0.80}, settings) == ("a0", "a1")
+    assert best_and_worst_seed({"a0": 0.9, "c0": 0.1}, settings) == ("a0",)
+    assert best_and_worst_seed({}, {}) == ()
 
 
 @given(st.dictionaries(st.text("abc", min_size=2, max_size=4), st.floats(-10, 10), min_size=1, max_size=12))
 def test_the_first_is_nearly_the_best_and_the_second_its_lowest_sibling(numbers: dict[str, float]) -> None:
     settings = {run: run[0] for run in numbers}
-    best, *others = best_and_muddled(numbers, settings)
+    best, *others = best_and_worst_seed(numbers, settings)
     most, least = max(numbers.values()), min(numbers.values())
     assert numbers[best] >= most - NEAR * (most - least) - 1e-12
     alike = [number for run, number in numbers.items() if settings[run] == settings[best]]
@@ -48,9 +51,9 @@ def folder(tmp_path: Path) -> Path:
     values = (0.8, 0.2, 0.5, 0.5)
     rows = [Score(run.identity, "mig", value, preset="study", supervised=True)
             for run, value in zip(runs, values, strict=True)]  # fmt: skip
-    store.write(rows, {run.identity: run for run in runs})
+    store.write(rows, {run.identity: run for run in runs}, in_words=setting)
     for run in runs[:2]:
-        save_showcase(shown_path(tmp_path, run.identity), arrays(), about(run.identity, run.seed))
+        save_showcase(showcase_path(tmp_path, run.identity), arrays(), about(run.identity, run.seed))
     return tmp_path
 
 
@@ -71,7 +74,7 @@ def about(run: str, seed: int) -> dict[str, object]:
 
 def test_rows_are_latents_that_carry_something_the_most_first_with_the_factors_they_tell_of(folder: Path) -> None:
     runs = as_runs(Store.open(folder).table())
-    assert len(pair_of(runs)) == 2
+    assert len(seed_pair(runs)) == 2
     html = pair_html(folder, runs)
     assert html.count("<figure") == 2
     assert html.count("<img") == 4  # the third latent carries nothing
@@ -79,7 +82,7 @@ def test_rows_are_latents_that_carry_something_the_most_first_with_the_factors_t
     assert "size + place &lt;x&gt;" in html
     assert html.index("mig 0.8") < html.index("mig 0.2")
     assert "Two seeds of" in html
-    shown_path(folder, pair_of(runs)[1]).unlink()
+    showcase_path(folder, seed_pair(runs)[1]).unlink()
     html = pair_html(folder, runs)
     assert html.count("<figure") == 1
     assert "One of the best models" in html
@@ -121,6 +124,6 @@ def test_a_latent_is_named_after_what_it_tells_of_unless_it_is_quiet() -> None:
     matrix = np.array([[2.0, 0.0, 0.0], [0.1, 0.4, 0.3], [0.0, 0.05, 0.0], [1.9, 0.0, 0.0]])
     kept = {"kl": np.array([4.0, 1.0, 1.0, 0.05]), "mi.matrix": matrix}
     about = {"factors": [{"name": name} for name in ("hue", "size", "shape")]}
-    assert factors_told(kept, about) == ["hue", "size + shape", "", ""]
+    assert factors_of_latents(kept, about) == ["hue", "size + shape", "", ""]
     assert row_names(kept, about) == ["hue", "size + shape", "hardly anything", "hardly anything"]
     assert row_names({"kl": kept["kl"]}, about)[1] == "latent 1"

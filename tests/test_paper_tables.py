@@ -11,20 +11,22 @@ import pytest
 import scipy
 
 from families import BLOCKS, small_runs
+from sober.evaluation.showcase import _mixed
 from sober.files import save_arrays
-from sober.metrics.score import Scores
+from sober.metrics.scoring.score import Scores
 from sober.report.figures import FIGURES, drawable
-from sober.report.showcase import _mixed
-from sober.results import as_runs, make, stats
-from sober.results.curves import training_curves
-from sober.results.judged import Pairs
-from sober.results.means import best_and_mean_strength, means_by_setting, means_correlation
-from sober.results.measured import keep_parts, kept_parts, merge_thresholds, parts_path, scores_by_variable
-from sober.results.papers import transfer, variance_averages
-from sober.results.single import best_by_criterion, disputed
-from sober.results.stability import stability
-from sober.results.within import criteria_averages, criteria_within_methods, udr_by_partners
-from sober.workflows.train import train
+from sober.requests.train import train
+from sober.results import as_runs, make_tables, stats
+from sober.results.judgement_files import PairScores
+from sober.results.score_files import load_parts, parts_path, save_parts
+from sober.results.tables.by_variable import merge_thresholds, scores_by_variable
+from sober.results.tables.means import best_and_mean_strength, means_by_setting, means_correlation
+from sober.results.tables.stability import stability
+from sober.results.tables.tables_of_runs import best_by_criterion, disputed
+from sober.results.tables.tables_within_methods import criteria_averages, criteria_within_methods, udr_by_partners
+from sober.results.tables.transfer import transfer
+from sober.results.tables.variance import variance_averages
+from sober.results.training_curves import training_curves
 from test_tables import SEEDS, column, noise, results
 from test_task_tables import with_a_curve
 
@@ -70,7 +72,7 @@ def test_within_methods_only_the_runs_of_one_method_are_compared() -> None:
     assert len(found) == 4
     assert set(found["value"]) == {-1.0}
     assert set(found["n"]) == {3 * SEEDS}
-    assert make(frame, ["criteria_against_metrics"], resamples=20)[0][0].frame["value"].min() > 0
+    assert make_tables(frame, ["criteria_against_metrics"], resamples=20)[0][0].frame["value"].min() > 0
 
 
 def test_averages_are_over_worlds_methods_and_the_papers_metrics() -> None:
@@ -102,13 +104,14 @@ def test_partners_are_of_ones_own_method_and_versions_are_kept_apart() -> None:
     said = [json.dumps({"similarity": name}) for name in ("lasso", "spearman")]
     both = [frame.filter(metric="udr").with_columns(settings=pl.lit(text)) for text in said]
     runs = as_runs(pl.concat([frame.filter(metric="mig"), *both]))
-    names, methods = tuple(runs.labels("run")), runs.labels("method")
-    quality = dict(zip(names, runs.columns(["mig"])[:, 0], strict=True))
+    names, methods = tuple(runs.run_column("run")), runs.run_column("method")
+    quality = dict(zip(names, runs.number_columns(["mig"])[:, 0], strict=True))
     others = [(i, j) for i in range(len(names)) for j in range(len(names)) if i != j]
     # A partner of another method says the opposite: it must not be heard within a method.
     scores = np.array([(i, j, quality[names[i]] * (1 if methods[i] == methods[j] else -9)) for i, j in others])
     pairs = [
-        Pairs("blocks", names, scores * [1, 1, sign], "udr", text) for text, sign in zip(said, (1, -1), strict=True)
+        PairScores("blocks", names, scores * [1, 1, sign], "udr", text)
+        for text, sign in zip(said, (1, -1), strict=True)
     ]
     found = udr_by_partners(as_runs(pl.concat([frame.filter(metric="mig"), *both]), pairs), resamples=10)
     assert set(found["method"]) == {"beta_vae", "factor_vae", "all"}
@@ -181,6 +184,20 @@ def test_means_go_together_along_the_strengths() -> None:
     assert row["low"] <= row["value"] <= row["high"]
 
 
+def test_the_interval_of_means_that_go_together_has_its_middle_at_the_value() -> None:
+    """Seeds that are drawn again make means noisier, so these correlate less: percentiles alone would lie too low."""
+    frame = results(kept({}, noise()), metrics=("mig", "udr"), worlds=("blocks",))
+    row = means_correlation(frame, resamples=30).filter(method="beta_vae").row(0, named=True)
+    runs = frame.filter(method="beta_vae").pivot("metric", index=("setting", "seed"), values="value")
+    runs = runs.sort("setting", "seed")
+    drawn = []
+    for counts in stats.resampled(len(runs), within=runs["setting"].to_list(), resamples=30):
+        again = runs[np.repeat(np.arange(len(runs)), counts)].group_by("setting").agg(pl.col("udr", "mig").mean())
+        drawn.append(scipy.stats.pearsonr(again["udr"], again["mig"]).statistic)
+    low, high = np.quantile(drawn, [0.025, 0.975]) + row["value"] - np.median(drawn)
+    assert (row["low"], row["high"]) == pytest.approx((max(low, -1), min(high, 1)))
+
+
 def test_the_average_share_of_variance_is_over_worlds_and_the_papers_scores() -> None:
     def value(world: str, method: str, strength: float, seed: int, metric: str) -> float:
         by_method = method == "beta_vae"
@@ -228,9 +245,12 @@ def test_the_most_disputed_run_is_high_by_one_metric_and_low_by_the_other() -> N
         return float(place)
 
     frame = results(value, metrics=("mig", "beta_vae"), worlds=("blocks",), seeds=1)
-    found = disputed(frame).filter(metric="beta_vae", other="mig")
+    both = disputed(frame).filter(metric="beta_vae", other="mig")
+    found = both.filter(method="all")
     assert found["place"].to_list() == [1, 2, 3, 4, 5]
     first = found.row(0, named=True)
+    within = both.filter(method="beta_vae")
+    assert (set(within["n"]), {name.split()[0] for name in within["setting"]}) == ({3}, {"beta_vae"})
     assert (first["setting"], first["n"]) == ("beta_vae beta=1", 6)
     assert (first["by_metric"], first["by_other"], first["value"]) == pytest.approx((1.0, 0.2, 0.8))
 
@@ -255,8 +275,8 @@ def test_metrics_are_compared_with_themselves_on_another_draw() -> None:
     crossed = found.filter(pictures=100, metric="mig", other="sap").row(0, named=True)
     assert crossed["value"] == pytest.approx(stats.rank_correlation(column(frame, "mig"), column(again, "sap")))
     assert crossed["n"] == 6 * SEEDS
-    (_, lacking) = make(frame, ["stability"])
-    assert "sober score DIR --sample 10000 --seed 1" in lacking["stability"]
+    (_, lacking) = make_tables(frame, ["stability"])
+    assert "sober score DIR --pictures 10000 --seed 1" in lacking["stability"]
 
 
 # What metrics found beside their numbers.
@@ -280,7 +300,7 @@ def some_scores(level: float) -> Scores:
 def with_parts(tmp_path: Path) -> tuple[pl.DataFrame, Path]:
     frame = results(noise(), metrics=("mig",), worlds=("blocks",), seeds=1)
     for number, run in enumerate(frame["run"].unique().sort()):
-        keep_parts(tmp_path, run, some_scores(number / 10))
+        save_parts(tmp_path, run, some_scores(number / 10))
     return frame, tmp_path
 
 
@@ -290,7 +310,7 @@ def test_thresholds_are_averaged_over_models(with_parts: tuple[pl.DataFrame, Pat
     (row,) = found.iter_rows(named=True)
     assert (row["world"], row["matrix"], row["factor"], row["other"]) == ("blocks", "mi", "x", "y")
     expected = stats.mean_interval([0.0, 0.1, 0.2, 0.3, 0.4, 0.5])
-    assert make(as_runs(frame), ["merge_thresholds"])[1] == {
+    assert make_tables(as_runs(frame), ["merge_thresholds"])[1] == {
         "merge_thresholds": "needs matrices of the unified scores, in the folder's matrices/"
     }
     assert (row["n"], row["value"], row["low"], row["high"]) == (
@@ -308,7 +328,12 @@ def test_parts_by_latent_and_by_factor_become_rows(with_parts: tuple[pl.DataFram
         *(("dci", "disentanglement", name) for name in ("c0", "c1", "c2")),
     ]
     assert one["value"].to_list() == pytest.approx([0.25, 0.1, 0.5, 1, 0])
-    assert set(one["settings"]) == {'{"trees": "forest"}'}
+    assert set(one["settings"]) == {""}  # the folder has no other
+    again = some_scores(0.9)
+    again.settings["dci"] = {"trees": "lasso", "folds": 5}
+    save_parts(folder, frame["run"][0], again)
+    both = scores_by_variable(as_runs(frame, folder=folder))
+    assert set(both["settings"]) == {"trees=forest", "folds=5 trees=lasso"}
 
 
 def test_parts_under_other_settings_stand_beside_those_that_are_there(with_parts: tuple[pl.DataFrame, Path]) -> None:
@@ -316,27 +341,27 @@ def test_parts_under_other_settings_stand_beside_those_that_are_there(with_parts
     run = frame["run"][0]
     again = some_scores(0.9)
     again.settings["dci"] = {"trees": "lasso"}
-    keep_parts(folder, run, again)
-    by_settings = {(each.metric, each.settings): each for each in kept_parts(folder, run)}
+    save_parts(folder, run, again)
+    by_settings = {(each.metric, each.settings): each for each in load_parts(folder, run)}
     assert {key for key in by_settings if key[0] == "dci"} == {
         ("dci", '{"trees": "forest"}'),
         ("dci", '{"trees": "lasso"}'),
     }
     assert "large" not in by_settings["mi", '{"bins": 20.0}'].parts
     assert by_settings["dci", '{"trees": "lasso"}'].factors == ("x", "y")
-    assert list(kept_parts(folder, "unknown")) == []
+    assert list(load_parts(folder, "unknown")) == []
 
 
 def test_scoring_models_keeps_the_parts_of_every_one(tmp_path: Path) -> None:
     results_of = train(small_runs(sweep={"beta": [1, 4]}, seeds=2), BLOCKS, tmp_path / "runs")
-    results_of.score(["mi"], sample=500)
+    results_of.score(["mi"], pictures=500)
     made, lacking = results_of.tables(["merge_thresholds"])
     assert not lacking
     frame = made[0].frame
     assert set(frame["n"]) == {4}
     assert len(frame) == 6  # pairs of four blocks
     run = results_of.runs[0]
-    (mi,) = kept_parts(tmp_path / "runs", run.identity)
+    (mi,) = load_parts(tmp_path / "runs", run.identity)
     assert mi.parts["matrix"].shape == (run.latents, 4)
 
 
@@ -347,7 +372,7 @@ def test_a_file_that_is_not_of_parts_is_left_alone(tmp_path: Path) -> None:
     path.parent.mkdir()
     save_arrays(path, {"a": np.zeros(2)}, {"kind": "another"})
     with pytest.raises(RequestError, match="holds no parts of scores saved by Sober: move it elsewhere"):
-        list(kept_parts(tmp_path, "abc"))
+        list(load_parts(tmp_path, "abc"))
 
 
 def test_curves_are_means_over_the_runs_of_a_method(tmp_path: Path) -> None:
@@ -377,19 +402,19 @@ def test_every_figure_of_the_list_is_drawn_from_results_that_hold_everything(tmp
     frame = results(lambda *of: rng.uniform(0.1, 1), metrics=names)
     frame = frame.with_columns(kind=pl.when(metric="explicitness").then(pl.lit("task")).otherwise("kind"))
     for run in frame["run"].unique():
-        keep_parts(tmp_path, run, some_scores(0.5))
-        keep_parts(tmp_path, run, with_a_curve([0.3, 0.6]))
+        save_parts(tmp_path, run, some_scores(0.5))
+        save_parts(tmp_path, run, with_a_curve([0.3, 0.6]))
         (tmp_path / "models").mkdir(exist_ok=True)
         arrays = {"curve.step": np.arange(3), "curve.loss": np.arange(3.0)}
         save_arrays(tmp_path / "models" / f"{run}.safetensors", arrays, {})
     again = frame.filter(metric="mig").with_columns(draw=pl.lit(1), value=pl.col("value") + 0.1)
     runs = as_runs(pl.concat([frame, again], how="vertical_relaxed"), folder=tmp_path)
-    made, _ = make(runs, resamples=10)
+    made, _ = make_tables(runs, resamples=10)
     figures = {figure.name: figure for figure in drawable(runs, made)}
     assert {*figures} == {*FIGURES}
     points = figures["metric_pairs"].panels["blocks", "mig · sap"]
-    part = runs.where(runs.labels("world") == "blocks")
-    assert [[point["x"], point["y"]] for point in points] == part.columns(["mig", "sap"]).tolist()
+    part = runs.where(runs.run_column("world") == "blocks")
+    assert [[point["x"], point["y"]] for point in points] == part.number_columns(["mig", "sap"]).tolist()
     assert {*figures["worlds_pairs"].panels} == {(name, "blocks · dsprites") for name in ("mig", "sap")}
     assert all(min(point["x"], point["y"]) > 0 for rows in figures["samples_pairs"].panels.values() for point in rows)
     cells = figures["merge_thresholds"].panels["blocks", "mi"]

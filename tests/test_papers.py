@@ -14,16 +14,26 @@ from scripts import load_script
 from sober.criteria import CRITERIA
 from sober.errors import RequestError
 from sober.methods import METHODS
+from sober.methods.settings import setting
 from sober.metrics import METRICS
 from sober.report.figures import FIGURES
+from sober.requests.study.makeable import makeable
+from sober.requests.study.plan import plan
+from sober.requests.study.study import find_study, shipped
 from sober.results import TABLES, as_runs
-from sober.results.checklist import Item, Needs, Offer, find_paper, items, papers, scores_of, verdict
-from sober.results.compare import Beside, compare, numbers_of, refuse_a_look
+from sober.results.paper_check.checklist import Item, Needs, Offer, find_paper, items, papers, verdict
+from sober.results.paper_check.paper_numbers import (
+    ComparedNumber,
+    PrintedNumber,
+    compare,
+    judged,
+    numbers_of,
+    refuse_short_training,
+)
+from sober.results.stats import Interval
+from sober.results.tables.means import best_and_mean_strength, means_by_setting
 from sober.tasks import TASKS
 from sober.types import Run
-from sober.workflows.makeable import makeable
-from sober.workflows.plan import plan
-from sober.workflows.study import find_study, shipped
 from sober.worlds import WORLDS
 from sober.worlds.views import VIEWS
 from test_cli import run as command
@@ -78,14 +88,13 @@ def test_what_an_item_names_exists_and_it_says_why_where_it_is_not_made(item: It
 
 
 def test_the_scores_of_the_papers_tables_exist() -> None:
-    assert set(scores_of("transfer")) == {
+    assert set(TABLES["transfer"].scores) == {
         *("beta_vae", "factor_vae", "mig", "modularity", "dci_disentanglement", "sap", "irs")
     }
     for table in ("transfer", "variance_averages", "criteria_averages", "best_and_mean_strength"):
-        assert table in TABLES
-        assert len(scores_of(table)) > 1
-        assert {*scores_of(table)} <= SCORES | {*CRITERIA}
-    assert scores_of("leaderboard") == ()
+        assert len(TABLES[table].scores) > 1
+        assert {*TABLES[table].scores} <= SCORES | {*CRITERIA}
+    assert TABLES["leaderboard"].scores == ()
 
 
 def test_the_page_is_made_of_the_list() -> None:
@@ -117,13 +126,21 @@ OFFER = Offer(
         (Needs(seeds=6), "not", "5 seeds, and it takes 6"),
         (Needs(strengths=6), "wholly", ""),
         (Needs(methods=("vae",), strengths=2), "not", "1 strength of a method, and it takes 2"),
-        (Needs(versions={"udr": 4}), "in part", "2 versions of udr, and it is about 4"),
+        (Needs(versions={"udr": 4}), "in part", "2 versions of udr, and it takes 4"),
         (Needs(varied=("alpha",)), "not", "only one alpha"),
         (Needs(views=("joint",)), "not", "no view joint"),
+        (Needs(worlds=("faces3d",), stand_ins=("dsprites",)), "in part", "dsprites in place of faces3d"),
+        (Needs(worlds=("faces3d",), stand_ins=("heads",)), "not", "no world faces3d"),
+        (Needs(worlds=("dsprites",), stand_ins=("rooms",)), "wholly", ""),
     ],
 )
 def test_a_verdict_says_what_is_missing(needs: Needs, can: str, says: str) -> None:
     assert verdict(Item("udr", "Table 9", "nothing", table="leaderboard", needs=needs), OFFER) == (can, says)
+
+
+def test_an_item_of_which_a_part_is_missing_is_made_in_part() -> None:
+    item = Item("udr", "Table 9", "nothing", table="leaderboard", missing="its second half", needs=Needs())
+    assert verdict(item, OFFER) == ("in part", "without its second half")
 
 
 def test_what_waits_is_not_made_whatever_is_offered() -> None:
@@ -142,10 +159,12 @@ def test_a_plan_says_which_items_it_makes() -> None:
 
 def test_the_command_prints_the_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
     assert command("study", "plan", "dci") == 0
-    said = capsys.readouterr().out
-    assert "of the paper's 11 tables, figures and algorithms this makes" in said
-    assert "wholly" in said
-    assert "nothing to run  Figure 1, Figure 2, Table 2, Figure 4" in said
+    said = " ".join(capsys.readouterr().out.split())
+    assert "what this plan makes of the paper's 11 tables, figures and algorithms" in said
+    assert "wholly Table 1; Figure 3; Table 3, 4, 5; Figure 5, 6" in said
+    assert "nothing to run Figure 1, 2; Table 2; Figure 4" in said
+    assert command("study", "plan", "beta_tcvae") == 0
+    assert "in part F, near 0.1 (S7) without models with MIG near 0.1" in " ".join(capsys.readouterr().out.split())
 
 
 # The papers' numbers.
@@ -161,7 +180,7 @@ def test_every_number_belongs_to_an_item_and_to_a_table_that_has_its_columns() -
         item = find_paper(numbers.paper).item(numbers.item)
         assert item.table == numbers.table, (numbers.paper, numbers.item)
         assert numbers.where
-        columns = TABLES[numbers.table].function(runs, resamples=5).columns
+        columns = TABLES[numbers.table](runs, resamples=5).columns
         for cell in numbers.cells:
             assert {*cell.match} | {numbers.column} <= {*columns}, (numbers.paper, numbers.item, cell.match)
             assert cell.printed_to > 0
@@ -221,7 +240,7 @@ def _values(paper: str, item: str) -> list[float]:
 # Ours beside them.
 
 
-def cells(frame: pl.DataFrame, paper: str, item: str) -> dict[str, Beside]:
+def cells(frame: pl.DataFrame, paper: str, item: str) -> dict[str, ComparedNumber]:
     beside, _, _ = compare(as_runs(frame), paper, [item], resamples=30)
     return {row.what: row for row in beside}
 
@@ -231,7 +250,7 @@ def variance(world: str, method: str, strength: float, seed: int, metric: str) -
     return (method == "beta_vae") + (seed % 2)
 
 
-def test_ours_stands_beside_the_papers_number_with_the_difference() -> None:
+def test_ours_stands_paper_numberss_number_with_the_difference() -> None:
     frame = results(variance, metrics=("mig", "sap"), worlds=("dsprites", "blocks"))
     said = cells(frame, "sober_look", "Table 5a")
     assert len(said) == 56
@@ -240,24 +259,59 @@ def test_ours_stands_beside_the_papers_number_with_the_difference() -> None:
     assert mig.difference == pytest.approx(0.23)
     assert mig.low is not None
     assert mig.high is not None
-    assert mig.within == (mig.low <= 0.275 and mig.high >= 0.265)
+    assert (mig.verdict == "disagrees") == (mig.low > 0.275 or mig.high < 0.265)
     assert (said["cars3d, mig, method"].ours, said["cars3d, mig, method"].note) == (None, "no such row")
-    assert said["dsprites, irs, method"].within is None
+    assert said["dsprites, irs, method"].verdict is None
 
 
 def test_a_table_that_cannot_be_made_says_so_beside_each_number() -> None:
-    said = cells(results(noise(), worlds=("dsprites",)), "sober_look", "Table 1")
-    assert {row.note for row in said.values()} == {"transfer needs at least two worlds"}
+    said = cells(results(noise(), metrics=("mig",), worlds=("dsprites",)), "sober_look", "Table 1")
+    assert {row.note for row in said.values()} == {"transfer needs at least two supervised metrics"}
 
 
-@pytest.mark.parametrize(("value", "within"), [(0.26, True), (0.3, True), (0.34, False), (0.1, False)])
-def test_intervals_meet_where_the_spread_reaches_ours(value: float, within: bool) -> None:
+@pytest.mark.parametrize(
+    ("value", "verdict"), [(0.26, "agrees"), (0.3, "agrees"), (0.34, "disagrees"), (0.1, "disagrees")]
+)
+def test_numbers_agree_where_the_spread_reaches_ours(value: float, verdict: str) -> None:
     """Table 1 of the DAVA paper, β-TCVAE at a mean strength on Shapes3D: 0.26 ± 0.06, to the second digit."""
     frame = results(lambda *of: value, metrics=("mig", "sap"), worlds=("shapes3d",))
     frame = frame.with_columns(method=pl.col("method").replace("beta_vae", "beta_tcvae"))
     said = cells(frame, "dava", "Table 1")["shapes3d, beta_tcvae, mean, mig"]
     assert (said.ours, said.low, said.high) == pytest.approx((value, value, value))
-    assert said.within is within
+    assert said.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("ours", "paper", "verdict"),
+    [
+        ((0.27, -0.14, 0.67), (0.67, None), "cannot tell"),  # VAEs after two steps: nearly every number overlaps
+        ((0.27, 0.0, 0.67), (0.67, None), "cannot tell"),
+        ((0.64, 0.58, 0.70), (0.67, None), "agrees"),
+        ((0.27, 0.20, 0.34), (0.67, None), "disagrees"),
+        ((0.27, 0.00, 0.54), (0.67, None), "disagrees"),  # wide, but not wide enough to reach the paper's number
+        ((0.55, 0.48, 0.62), (0.67, 0.2), "agrees"),
+        ((0.03, 0.00, 0.09), (0.01, None), "cannot tell"),  # nine times the paper's number is within our interval
+        ((9.6, 9.0, 10.2), (10.0, None), "agrees"),
+        ((0.67, None, None), (0.67, None), "cannot tell"),
+        ((0.12, None, None), (0.67, None), "cannot tell"),  # of a single model nothing is known of other seeds
+    ],
+)
+def test_an_interval_that_overlaps_with_everything_agrees_with_nothing(
+    ours: tuple[float, float, float], paper: tuple[float, float | None], verdict: str
+) -> None:
+    number = PrintedNumber({}, *paper, printed_to=0.01, note="")
+    assert judged(Interval(*ours), number) == verdict
+
+
+def test_intervals_of_means_stay_within_the_range_of_their_score() -> None:
+    frame = results(lambda *of: 0.9 * (of[3] == 0), metrics=("mig", "gaussian_total_correlation"), seeds=3)
+    for table in (means_by_setting, best_and_mean_strength):
+        found = table(frame, resamples=2)
+        mig, unbounded = (found.filter(metric=name) for name in ("mig", "gaussian_total_correlation"))
+        assert (mig["low"].min(), mig["high"].max()) == (0.0, 1.0)
+        assert unbounded["high"].max() > 1.0
+        assert (found["low"] <= found["value"]).all()
+        assert (found["value"] <= found["high"]).all()
 
 
 def test_a_world_is_known_by_its_name_whatever_its_views_and_two_such_are_told() -> None:
@@ -281,18 +335,37 @@ def test_a_criterion_is_known_by_its_settings() -> None:
     assert beside["udr (lasso, methods)"].note == "no such row"
 
 
+def test_a_version_with_a_later_setting_or_another_preset_stands_beside_and_is_not_compared() -> None:
+    frame = results(noise(), metrics=("mig", "sap", "udr"))
+    said = '{{"among": "settings", "partners": 50.0, {}"similarity": "lasso"}}'
+    plain, reference = (
+        frame.filter(metric="udr").with_columns(settings=pl.lit(said.format(more)), value=pl.col("value") * sign)
+        for more, sign in (("", 1.0), ('"preset": "reference", ', -1.0))
+    )
+    mig = frame.filter(metric="mig")
+    alone = cells(pl.concat([mig, plain]), "udr", "Table 6")["udr (lasso, settings)"]
+    assert alone.ours is not None
+    other = mig.with_columns(preset=pl.lit("authors"), value=-pl.col("value"))
+    beside = cells(pl.concat([mig, plain, reference]), "udr", "Table 6")["udr (lasso, settings)"]
+    assert (beside.ours, beside.note) == (alone.ours, alone.note)
+    shares = [
+        cells(table, "sober_look", "Table 5a")["dsprites, mig, method"].ours for table in (mig, pl.concat([mig, other]))
+    ]
+    assert shares[0] == shares[1] is not None
+
+
 def test_what_was_hardly_trained_is_refused() -> None:
     with pytest.raises(
-        RequestError, match=r"20 steps of the 300,000 of sober_look: .* --anyway prints it all the same"
+        RequestError, match=r"20 steps of the 300,000 of sober_look: .* --anyway prints them all the same"
     ):
-        refuse_a_look([20, 10], 300_000, "sober_look")
-    refuse_a_look([3_000], 300_000, "sober_look")
+        refuse_short_training([20, 10], 300_000, "sober_look")
+    refuse_short_training([3_000], 300_000, "sober_look")
 
 
 def test_a_paper_or_an_item_that_is_not_there_is_refused() -> None:
-    with pytest.raises(RequestError, match="no paper 'moon': choose from beta_tcvae, dava, dci"):
+    with pytest.raises(RequestError, match="unknown paper 'moon': choose one of beta_tcvae, dava, dci"):
         find_paper("moon")
-    with pytest.raises(RequestError, match="udr has no 'Table 77': choose from Figure 1"):
+    with pytest.raises(RequestError, match="udr has no 'Table 77': did you mean 'Table "):
         find_paper("udr").item("Table 77")
     assert find_paper("udr").item("table 6").name == "Table 6"
 
@@ -321,13 +394,14 @@ def test_the_command_refuses_a_look_and_prints_it_anyway(
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with rows about runs of few steps, and files in place of their models."""
     from rows import score  # noqa: PLC0415
+    from sober.evaluation.cohorts import cohorts_of  # noqa: PLC0415
     from sober.results.folder import Folder  # noqa: PLC0415
-    from sober.results.request import Request, cohorts_of  # noqa: PLC0415
+    from sober.results.request import Request  # noqa: PLC0415
 
     runs = [Run("blocks", "beta_vae", {"beta": b}, steps=20, seed=s) for b in (1.0, 4.0) for s in range(2)]
     request = Request("train", {}, {"blocks": "blocks"}, tuple(cohorts_of(runs)))
     folder = Folder.begin(tmp_path_factory.mktemp("look") / "runs", request)
-    folder.store.write([score(run, "mig", 0.1 * run.seed) for run in runs], folder.runs)
+    folder.store.write([score(run, "mig", 0.1 * run.seed) for run in runs], folder.request.runs, in_words=setting)
     (folder.path / "models").mkdir()
     for run in runs:
         folder.model_path(run).write_bytes(b"")

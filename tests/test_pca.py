@@ -9,27 +9,27 @@ from sklearn.decomposition import PCA
 
 from families import BLOCKS, small_runs
 from sober.errors import RequestError
-from sober.methods.pca import Seen, also, fitted
+from sober.methods.pca import PictureSummary, fitted, with_pictures
 from sober.nets import NETS, Autoencoder, autoencoder
-from sober.workflows.train import train
+from sober.requests.train import train
 
-one_more, encoded = jax.jit(also), jax.jit(Autoencoder.encode)
+one_more, encoded = jax.jit(with_pictures), jax.jit(Autoencoder.encode)
 
 
 def pictures(n: int, seed: int = 0) -> np.ndarray:
     return BLOCKS.sample(seed, n).images.reshape(n, -1) / 255
 
 
-def after(*batches: np.ndarray, latents: int = 4) -> tuple[Autoencoder, Seen]:
+def after(*batches: np.ndarray, latents: int = 4) -> tuple[Autoencoder, PictureSummary]:
     p = batches[0].shape[1]
-    seen = Seen(*(np.zeros(shape, np.float32) for shape in ((), p, (latents, p), ())))
+    seen = PictureSummary(*(np.zeros(shape, np.float32) for shape in ((), p, (latents, p), ())))
     for batch in batches:
         seen = one_more(seen, batch.astype(np.float32))
     return fit(seen), seen
 
 
 @jax.jit
-def fit(seen: Seen) -> Autoencoder:
+def fit(seen: PictureSummary) -> Autoencoder:
     latents = len(seen.components)
     return fitted(autoencoder(jax.random.key(0), NETS["linear"], BLOCKS.image_shape, latents), seen)
 
@@ -51,6 +51,34 @@ def test_one_batch_is_scikit_learns_answer_up_to_sign_and_scale(n: int) -> None:
     signs = np.sign(np.sum(ours * expected, axis=0))
     np.testing.assert_allclose(ours * signs, expected, atol=2e-3)
     np.testing.assert_allclose(np.exp(logvar[0]), noise / kept, rtol=1e-3)
+
+
+def test_standardised_pixels_give_scikit_learns_answer_for_standardised_pixels() -> None:
+    x = pictures(1000) * np.linspace(0.05, 1, 256)  # in pixels as they are, the last columns would say nearly all
+    x[:, 7] = 0.3  # a pixel that never varies
+    p, images = x.shape[1], x.reshape(1000, *BLOCKS.image_shape)
+    seen = PictureSummary(*(np.zeros(shape, np.float32) for shape in ((), p, (4, p), ())), np.ones(p, np.float32))
+    model = fit(one_more(seen, x.astype(np.float32)))
+    spread = np.where(x.std(axis=0) > 1e-9, x.std(axis=0), 1)
+    theirs = PCA(4, svd_solver="full").fit(x / spread)
+    mean, _ = encoded(model, images)
+    ours, expected = np.asarray(mean), theirs.transform(x / spread)
+    for k in range(4):
+        assert abs(np.corrcoef(ours[:, k], expected[:, k])[0, 1]) > 0.999
+    rebuilt = np.asarray(model.decoder.layers[0](mean))
+    plain = np.asarray(after(x)[0].decoder.layers[0](encoded(after(x)[0], images)[0]))
+    assert np.mean(((rebuilt - x) / spread) ** 2) < np.mean(((plain - x) / spread) ** 2)
+    np.testing.assert_allclose(rebuilt[:, 7], 0.3, atol=1e-3)
+
+
+def test_later_batches_are_divided_by_the_spread_in_the_first() -> None:
+    x = pictures(200)
+    seen = PictureSummary(*(np.zeros(shape, np.float32) for shape in ((), 256, (4, 256), ())), np.ones(256, np.float32))
+    first = one_more(seen, x[:100].astype(np.float32))
+    second = one_more(first, 3 * x[100:].astype(np.float32))
+    np.testing.assert_array_equal(first.scale, second.scale)
+    spread = x[:100].std(axis=0)
+    np.testing.assert_allclose(first.scale, np.where(spread > 1e-9, spread, 1), rtol=1e-4)
 
 
 def test_several_batches_come_close_to_all_at_once() -> None:

@@ -24,7 +24,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import numpy as np
-import sober.files.whole as whole
+import sober.files.atomic as whole
 from sober.worlds.cache import make_entry
 left, replace = int(sys.argv[2]), os.replace
 
@@ -50,7 +50,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def made(made_from: str = "ours", pictures: np.ndarray = PICTURES, **options: bool) -> cache.Entry:
     parts = lambda: np.array_split(pictures, 3)  # noqa: E731
     path = entry_path("tests", "entry")
-    return make_entry(path, made_from, pictures.shape, parts, labels=LABELS, about={"n": 1}, **options)
+    return make_entry(path, made_from, pictures.shape, parts, labels=LABELS, notes={"n": 1}, **options)
 
 
 def found(made_from: str = "ours") -> cache.Entry | None:
@@ -63,7 +63,7 @@ def same(ours: cache.Entry | None, theirs: cache.Entry) -> bool:
     assert theirs.labels is not None
     np.testing.assert_array_equal(ours.pictures, theirs.pictures)
     np.testing.assert_array_equal(ours.labels, theirs.labels)
-    return (ours.about, ours.fingerprint) == (theirs.about, theirs.fingerprint)
+    return (ours.notes, ours.fingerprint) == (theirs.notes, theirs.fingerprint)
 
 
 def test_an_entry_comes_back_mapped_with_all_that_was_kept(folder: Path) -> None:
@@ -112,6 +112,7 @@ def test_a_changed_byte_anywhere_never_gives_another_entry() -> None:
 
 
 @pytest.mark.parametrize("files", [0, 1, 2])
+@pytest.mark.kill
 def test_a_process_killed_between_its_files_does_no_harm(folder: Path, start: Callable, files: int) -> None:
     entry = made()
     assert start(KILLED, entry_path("tests", "entry"), files).wait(timeout=60) == -signal.SIGKILL

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -14,9 +15,10 @@ from jaxtyping import Array
 from families import BLOCKS, small_runs
 from sober.criteria import CRITERIA
 from sober.criteria.pipe import Pipe, pipe
+from sober.criteria.reference_discriminators import FixedCodes, order_of_training
 from sober.errors import RequestError
 from sober.models.model import Model
-from sober.nets.nets import Gaussian
+from sober.nets.autoencoder import Gaussian
 from sober.worlds.drawn.blocks import COLUMN_LANE, COLUMN_TAKEN, HEIGHT, LANES, SIDE
 
 SHORT = {"steps": 600, "rate": 1e-3}
@@ -118,3 +120,40 @@ def test_requests_that_cannot_be_met_say_so():
         pipe([], BLOCKS)
     with pytest.raises(RequestError, match="'uniform' or 'permuted'"):
         pipe([model()], BLOCKS, mixing="shaken")  # type: ignore[arg-type]
+
+
+# The authors' code.
+
+
+def test_sizes_of_the_reference_are_those_of_the_authors_code():
+    sizes = FixedCodes.of(50_000)
+    assert sizes == (22_492, 24_992)  # of each kind: about 45,000 pictures to learn from, about 50,000 for the test
+    assert CRITERIA["pipe_reference"].settings["steps"] == 10 * -(
+        -5_000 // 32
+    )  # its tenth look, one per 5,000 pictures
+    order = np.asarray(order_of_training(jax.random.key(0), sizes.train, 1_570))
+    assert order.shape == (1_570, 32)
+    first, later = order[:1_405].ravel(), order[1_405:].ravel()
+    assert len({*first}) == len(first)  # an epoch repeats nothing
+    assert len({*later}) == len(later)
+
+
+def test_the_reference_tells_turned_latents_too_and_is_less_strict():
+    models = [model(), model(np.pi / 4), model(contrast=0.0)]
+    found = pipe(models, BLOCKS, preset="reference", pictures=2_560, steps=200, rate=1e-3)
+    assert found.scores[0] > found.scores[1] + 0.1
+    assert found.scores[2] > 0.9
+    assert found.flags == ((), (), ("ignores_codes",))
+
+
+def test_company_does_not_matter_to_the_reference():
+    one, two, three = model(0.3, seed=1), model(0.6, seed=2), model(seed=0)
+    settings = {"preset": "reference", "pictures": 640, "steps": 60, "rate": 1e-3}
+    np.testing.assert_allclose(
+        pipe([one, two], BLOCKS, **settings).scores[0], pipe([three, one], BLOCKS, **settings).scores[1], atol=5e-3
+    )
+
+
+def test_an_unknown_preset_is_refused():
+    with pytest.raises(RequestError, match="preset must be one of paper, reference, not 'authors'"):
+        pipe([model()], BLOCKS, preset="authors")  # type: ignore[arg-type]

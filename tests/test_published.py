@@ -22,8 +22,8 @@ from sober.files import raw_rows
 from sober.types import Factor
 from sober.worlds import WORLDS, world
 from sober.worlds import cache as cache_of_pictures
-from sober.worlds.published import published
-from sober.worlds.published.published import Published, Source, Table
+from sober.worlds.published import published_world
+from sober.worlds.published.published_world import PublishedWorld, Source, Table
 from sober.worlds.views import view
 from sober.worlds.world import Grid
 
@@ -32,7 +32,7 @@ SHA256 = "sha256:" + hashlib.sha256(CONTENT).hexdigest()
 PUBLISHED = [name for name, kind in WORLDS.items() if kind.origin == "its files"]
 
 
-class Tiny(Grid, Published):
+class Tiny(Grid, PublishedWorld):
     name = "tiny"
     summary = reference = "a world for these tests"
     factors = (Factor("row", 4), Factor("column", 3))
@@ -66,7 +66,7 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     def unreachable(*_: object) -> Path:
         raise OSError("no network")
 
-    monkeypatch.setattr(published, "_download", unreachable)
+    monkeypatch.setattr(published_world, "_download", unreachable)
 
 
 def put(folder: Path, content: bytes = CONTENT) -> Path:
@@ -75,19 +75,19 @@ def put(folder: Path, content: bytes = CONTENT) -> Path:
     return folder / "tiny.bin"
 
 
-def quietly(opened: Published) -> np.ndarray:
+def quietly(opened: PublishedWorld) -> np.ndarray:
     """The pictures; a warning fails the test."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         return opened.pictures
 
 
-def with_source(kind: type[Published], **changes: object) -> type[Published]:
+def with_source(kind: type[PublishedWorld], **changes: object) -> type[PublishedWorld]:
     (source,) = kind.sources
     return type(kind.__name__, (kind,), {"sources": (dataclasses.replace(source, **changes),)})
 
 
-def refusal(opened: Published, kind: type[RequestError] = RequestError) -> str:
+def refusal(opened: PublishedWorld, kind: type[RequestError] = RequestError) -> str:
     """What is said, in one line, where an error of just this kind is raised."""
     with pytest.raises(RequestError) as caught:
         _ = opened.pictures
@@ -219,13 +219,13 @@ def test_an_unknown_checksum_makes_the_pictures_part_of_the_label(cache: Path) -
 
 @pytest.mark.parametrize("kind", [Tiny, Tabled])
 def test_pictures_are_converted_once_and_then_mapped(
-    cache: Path, kind: type[Published], monkeypatch: pytest.MonkeyPatch
+    cache: Path, kind: type[PublishedWorld], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(cache / "data" / kind.name)
     first = kind()
     quietly(first)
     monkeypatch.setattr(kind, "convert", lambda *_: pytest.fail("converted again"))
-    monkeypatch.setattr(published, "_verify", lambda *_: pytest.fail("checked again"))
+    monkeypatch.setattr(published_world, "_verify", lambda *_: pytest.fail("checked again"))
     monkeypatch.setattr(cache_of_pictures, "fingerprint", lambda *_: pytest.fail("read again"))
     again = kind()
     assert isinstance(quietly(again), np.memmap)
@@ -465,3 +465,21 @@ def test_a_condition_on_labels_that_are_missing_says_that_files_are_missing(cach
 def test_published_worlds_are_opened_by_name() -> None:
     assert len(PUBLISHED) >= 10
     assert world("shapes3d:file=/no/such.h5").spec == "shapes3d:file=/no/such.h5"
+
+
+def test_every_offered_download_can_be_checked() -> None:
+    """A file over http could be replaced on its way, and md5 of a replaced file could be made to fit."""
+    sources = [source for kind in WORLDS.values() for source in getattr(kind, "sources", ())]
+    offered = {source.file: source for source in sources if source.offered}
+    assert {"3dshapes.h5", "mpi3d_real.npz"} <= set(offered)
+    assert not {"nips2015-analogy-data.tar.gz", "rendered_chairs.tar"} & set(offered)
+    for source in offered.values():
+        assert source.checksum
+        assert source.url.startswith("https:")
+
+
+@pytest.mark.parametrize("weak", [{"checksum": None}, {"checksum": "md5:" + "0" * 32}], ids=["none", "md5 over http"])
+def test_a_file_that_cannot_be_checked_is_not_downloaded(cache: Path, server: str, weak: dict[str, str]) -> None:
+    message = refusal(with_source(Tiny, url=f"{server}/tiny.bin", direct=True, **weak)(), MissingError)
+    assert f"get it from {server}/tiny.bin" in message
+    assert not (cache / "data").exists()

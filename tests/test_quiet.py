@@ -8,7 +8,7 @@ import warnings
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from sober.estimators.quiet import not_converged_is_fine
+from sober.estimators.sklearn_warnings import not_converged_is_fine
 
 
 def test_a_thread_that_ends_early_leaves_the_others_quiet() -> None:

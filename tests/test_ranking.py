@@ -11,6 +11,7 @@ from families import small_runs
 from sober.criteria import CRITERIA, Judgement, Ranking
 from sober.criteria.criterion import REPLICATES, halves
 from sober.criteria.ranking import ranking
+from sober.criteria.verdict import Verdict
 from sober.errors import RequestError
 from sober.types import Run
 
@@ -75,7 +76,8 @@ def test_models_that_are_unfit_come_last_whatever_their_score(flag: str) -> None
     assert found.models[-1].flags == (flag,)
     assert found.models[-1].first == 0
     everyone = ranked(pipe=judged([0.5] * 6, flags=dict.fromkeys(range(6), flag)))
-    assert any("No model is fit" in sentence for sentence in everyone.sentences())
+    assert everyone.verdict.kind == "undecided"
+    assert f"no model is fit to be used, as even the best placed is flagged {flag}" in everyone.verdict.sentence()
 
 
 def test_a_setting_is_judged_by_its_median_and_a_model_by_itself() -> None:
@@ -85,9 +87,9 @@ def test_a_setting_is_judged_by_its_median_and_a_model_by_itself() -> None:
     assert found.settings[0].scores["udr"] == 0.5
     assert found.settings[1].scores["udr"] == 0.2
     assert 0.6 < found.settings[0].first < 0.9  # β = 1 wins where 0.9 is drawn twice or more of three: 7 in 27
-    said = " ".join(found.sentences())
-    assert "of 2, is beta_vae beta=2" in said
-    assert RUNS[2].identity[:8] in said
+    assert found.verdict.kind == "undecided"
+    assert found.verdict.run == RUNS[2].identity
+    assert "the best setting is another, beta_vae beta=2" in found.sentences()[0]
 
 
 def test_the_best_for_each_number_of_informative_latents() -> None:
@@ -112,7 +114,7 @@ def test_a_criterion_may_judge_twice_with_other_settings() -> None:
     assert found.best.run == RUNS[1]
     assert found.best.scores == {"udr": 5, "udr similarity=spearman": 5.5}
     assert found.plain()["criteria"] == ["udr", "udr similarity=spearman"]
-    assert "by udr and udr similarity=spearman" in found.sentences()[0]
+    assert found.verdict.criteria == ("udr", "udr similarity=spearman")
 
 
 def test_what_json_holds_is_all_there_is() -> None:
@@ -127,7 +129,8 @@ def test_what_json_holds_is_all_there_is() -> None:
     assert plain["settings"][0]["words"] == "beta_vae beta=2"
     assert plain["left_out"] == [left_out[0].identity]
     assert plain["sentences"] == found.sentences()
-    assert f"kl: {CRITERIA['kl'].sees} {CRITERIA['kl'].blind}" in plain["sentences"]
+    assert Verdict.of(plain["verdict"]) == found.verdict
+    assert f"KL: {CRITERIA['kl'].sees} {CRITERIA['kl'].blind}" in plain["sentences"]
 
 
 def test_a_ranking_by_nothing_is_refused() -> None:

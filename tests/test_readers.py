@@ -22,7 +22,7 @@ from sober.worlds.published.chairs3d import Chairs3D
 from sober.worlds.published.comp_cars import CompCars
 from sober.worlds.published.faces3d import Faces3D
 from sober.worlds.published.mpi3d import MPI3DToy
-from sober.worlds.published.published import Published
+from sober.worlds.published.published_world import PublishedWorld
 from sober.worlds.published.shapes3d import Shapes3D
 from sober.worlds.published.small_norb import TESTING, TRAINING, SmallNORB
 from standins import (
@@ -67,7 +67,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def shrink(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Makes a data set expect few classes of each factor, and a file without a published checksum."""
 
-    def shrunk(kind: type[Published], *sizes: int) -> None:
+    def shrunk(kind: type[PublishedWorld], *sizes: int) -> None:
         sources = tuple(dataclasses.replace(source, size=None, checksum=None) for source in kind.sources)
         monkeypatch.setattr(kind, "sources", sources)
         if sizes:
@@ -76,7 +76,7 @@ def shrink(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return shrunk
 
 
-def refusal(kind: type[Published], given: Path, named: Path | None = None) -> str:
+def refusal(kind: type[PublishedWorld], given: Path, named: Path | None = None) -> str:
     """What is said about a file that is not the published one: one line that names it."""
     with pytest.raises(RequestError) as caught:
         _ = kind(str(given)).pictures
@@ -86,7 +86,7 @@ def refusal(kind: type[Published], given: Path, named: Path | None = None) -> st
     return message
 
 
-def refused_when_cut_short(kind: type[Published], path: Path, padding: int = 0) -> None:
+def refused_when_cut_short(kind: type[PublishedWorld], path: Path, padding: int = 0) -> None:
     whole = path.read_bytes()
     for length in np.linspace(0, len(whole) - padding - 1, 12).astype(int):
         path.write_bytes(whole[:length])

@@ -111,6 +111,18 @@ def test_the_floor_is_in_shadow_where_the_object_is_between_it_and_the_lamp(shap
 
 
 @every_shape
+def test_large_pictures_have_shadows_without_steps(shape: str) -> None:
+    grid = rooms.floor_shadow(1.25, shape, 200)
+    assert (grid[[0, -1]] == 1).all()  # the square holds the whole shadow
+    assert (grid[:, [0, -1]] == 1).all()
+    assert len(np.unique(grid)) > 40
+    floor = np.stack([*np.random.default_rng(3).uniform(-1, 2.5, (2, 2000)), np.zeros(2000)]).astype(np.float32)
+    lamp = rooms.lamp_points(rooms.LAMP_POINTS)
+    seen = [np.isinf(rooms.cast_object(shape, 1.25, floor, point[:, None] - floor).distance) for point in lamp.T]
+    assert np.abs(rooms.on_floor(grid, floor) - np.mean(seen, axis=0)).mean() < 0.01
+
+
+@every_shape
 def test_the_shadow_falls_away_from_the_lamp(views: np.ndarray, shape: str) -> None:
     middle = views[:, SHAPES.index(shape), len(ANGLES) // 2].astype(int)  # (scale, surface, row, column)
     only_floor = np.where((middle[:, 1] == 0) & (middle[:, 2] == 0), middle[:, 0], 255)

@@ -16,21 +16,11 @@ import numpy as np
 import pytest
 
 from sober.errors import RequestError, UnknownError
-from sober.machine import cores
-from sober.metrics import (
-    FLAGS,
-    METRICS,
-    Meaning,
-    Measured,
-    Metric,
-    as_codes,
-    find_metric,
-    home_of,
-    score,
-    score_many,
-)
-from sober.metrics.dci import Fit
-from sober.metrics.rows import split
+from sober.metrics import FLAGS, METRICS, Meaning, Measured, Metric, as_codes, find_metric, home_of, score, score_many
+from sober.metrics.common.metric_rows import split
+from sober.metrics.dci import FactorModels
+from sober.metrics.registry import distinct_scores
+from sober.parallel import cores
 from sober.shared import Shared
 from sober.types import Codes
 
@@ -68,8 +58,14 @@ def test_codes_that_are_not_finite_are_refused_by_column(bad: float) -> None:
         ({"codes": np.zeros((5, 2)), "factors": np.zeros((5, 2)), "kinds": ["ordinal"]}, "kinds has 1"),
         ({"codes": np.zeros((5, 2)), "factors": np.zeros((5, 1)), "kinds": "fuzzy"}, "'fuzzy'"),
         ({"codes": np.zeros((5, 2)), "factors": np.zeros((5, 1)), "kinds": {"b": "ordinal"}}, "not a factor"),
-        ({"codes": np.zeros((5, 2)), "factors": np.zeros((5, 1)), "preset": "pape"}, "no preset 'pape'"),
-        ({"codes": np.zeros((5, 2)), "factors": np.zeros((5, 1)), "metrics": ["mug"]}, "no metric or score 'mug'"),
+        (
+            {"codes": np.zeros((5, 2)), "factors": np.zeros((5, 1)), "preset": "pape"},
+            "unknown preset 'pape'",
+        ),
+        (
+            {"codes": np.zeros((5, 2)), "factors": np.zeros((5, 1)), "metrics": ["mug"]},
+            "unknown metric or score 'mug'",
+        ),
         ({"codes": np.zeros((5, 2)), "factors": np.zeros((5, 1)), "metrics": {"mig": {"bin": 3}}}, "no setting 'bin'"),
         ({"codes": np.zeros((5, 2)), "factors": np.zeros((5, 1)), "repeats": 0}, "repeats"),
         ({"codes": np.zeros((50, 2)), "factors": np.linspace(0, 1, 50)[:, None]}, "continuous"),
@@ -134,6 +130,42 @@ def test_single_scores_may_be_asked_for() -> None:
     assert set(score(standardised(GRID), GRID, metrics="unified")) == unified
 
 
+COPIES = {"mi/mig", "mi/modularity", "gbt/dci_disentanglement", "gbt/dci_completeness", "svm/sap"}
+
+
+def test_a_score_that_repeats_another_one_is_printed_once_and_mig_and_dci_come_first() -> None:
+    scores = score(standardised(GRID) + np.random.default_rng(0).normal(size=GRID.shape), GRID)
+    names = [row.name for row in scores.rows()]
+    assert names[:3] == ["mig", "dci_disentanglement", "dci_completeness"]
+    assert set(scores) - set(names) == COPIES
+    assert len(names) == len(set(names)) == len(scores) - 5
+    lines = repr(scores).splitlines()
+    assert lines[0] == f"{len(scores) - 5} scores"
+    assert [line.split()[0] for line in lines[2:5]] == names[:3]
+    assert [row.name for row in score(standardised(GRID), GRID, metrics="mi/mig").rows()] == ["mi/mig"]
+
+
+def test_what_is_equal_by_chance_or_under_one_setting_only_keeps_its_row() -> None:
+    copies = distinct_scores({"mig": 0.5, "mi/mig": 0.5, "rmig": 0.4, "sap": 0.5}, {"mig": 0.1, "rmig": 0.1})
+    assert copies == {"mig": ("mi/mig",), "sap": (), "rmig": ()}
+    assert distinct_scores({"rmig": 0.5, "mi/mig": 0.5}) == {"rmig": ("mi/mig",)}, "copies of a score that is not there"
+    assert list(distinct_scores({"some_task": 1.0, "sap": 0.5, "mig": 0.5})) == ["mig", "sap", "some_task"]
+    codes = standardised(GRID) + np.random.default_rng(0).normal(size=GRID.shape)
+    scores = score(codes, GRID, metrics={"mig": {"bins": 5}, "mi": {}})
+    assert {"mig", "mi/mig"} <= {row.name for row in scores.rows()}
+
+
+def test_a_corrected_score_stands_in_its_own_column() -> None:
+    rng = np.random.default_rng(0)
+    codes = np.concatenate([standardised(GRID), rng.normal(size=(len(GRID), 40))], axis=1)
+    scores = score(codes, GRID, metrics=["modularity", "mig", "mi/modularity"])
+    head, *rows = [line.split() for line in repr(scores).splitlines()[1:]]
+    assert head[:3] == ["score", "value", "corrected"]
+    values = {row[0]: row[1:3] for row in rows}
+    assert values["modularity"] == [f"{scores['modularity']:.3f}", f"{scores.corrected['modularity']:.3f}"]
+    assert set(values) == {"modularity", "mig"}
+
+
 def test_many_models_come_back_in_order_and_as_if_alone() -> None:
     rng = np.random.default_rng(0)
     models = [as_codes(standardised(GRID) + scale * rng.normal(size=GRID.shape), GRID) for scale in (0, 1, 2, 0.5, 3)]
@@ -181,12 +213,12 @@ def test_a_metric_that_is_registered_is_like_any_other(monkeypatch: pytest.Monke
     assert find_metric("counting") is home_of("rows") is METRICS["counting"]
 
 
-def test_what_is_unknown_says_what_there_is() -> None:
+def test_an_unknown_name_says_what_there_is() -> None:
     for ask in (find_metric, home_of, lambda name: score(np.zeros((5, 2)), metrics=name)):
-        with pytest.raises(
-            UnknownError, match=r"'mug': there are active_latents, aggregate_total_correlation, (all, )?best_latent"
-        ):
+        with pytest.raises(UnknownError, match=r"unknown (metric|score|metric or score) 'mug': did you mean 'mig'\?"):
             ask("mug")
+        with pytest.raises(UnknownError, match=r" '0000': `sober metrics` lists all metrics$"):
+            ask("0000")
     assert find_metric("dci") is home_of("dci_nrmse") is home_of("dci_completeness")
     with pytest.raises(UnknownError):
         home_of("dci")  # a metric, not a score
@@ -210,9 +242,9 @@ def test_every_flag_is_explained_on_the_page() -> None:
 def test_what_several_metrics_need_is_computed_once_in_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
     fitted: list[str] = []
 
-    def importance(learn: Codes, check: Codes, trees: str, seed: int, screen: int) -> Fit:
+    def importance(learn: Codes, check: Codes, trees: str, seed: int, screen: int) -> FactorModels:
         fitted.append(trees)
-        return Fit(np.eye(3), np.ones(3), np.ones(3), rare=False)
+        return FactorModels(np.eye(3), np.ones(3), np.ones(3), rare=False)
 
     monkeypatch.setattr(sys.modules["sober.metrics.dci"], "importance", importance)
     codes = as_codes(standardised(GRID), GRID)

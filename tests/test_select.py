@@ -10,8 +10,8 @@ import pytest
 from families import BLOCKS, small_runs
 from sober.cli import app
 from sober.criteria import CRITERIA
-from sober.workflows.opened import Results
-from sober.workflows.train import train
+from sober.requests.results import Results
+from sober.requests.train import train
 
 
 @pytest.fixture(scope="module")
@@ -23,8 +23,8 @@ def family(tmp_path_factory: pytest.TempPathFactory) -> Results:
 def test_select_prints_models_settings_and_what_was_seen(family: Results, capsys: pytest.CaptureFixture[str]) -> None:
     app([str(each) for each in ("select", family.folder, "--top", "2")], result_action="return_none")
     said = " ".join(capsys.readouterr().out.split())
-    assert "the model to use: 2 of 6" in said
-    assert "the setting to train with" in said
+    assert "models: the first 2 of 6" in said
+    assert "settings: medians over seeds" in said
     assert CRITERIA["udr"].sees in said
     assert CRITERIA["udr"].blind in said
 
@@ -43,5 +43,5 @@ def test_a_diverged_model_is_left_out_and_named(tmp_path: Path, capsys: pytest.C
     folder = train(runs, BLOCKS, tmp_path / "family").folder
     app(["select", str(folder)], result_action="return_none")
     said = " ".join(capsys.readouterr().out.split())
-    assert "the model to use: 2 of 2" in said
+    assert "models: the first 2 of 2" in said
     assert all(run.identity in said for run in runs[2:])

@@ -18,14 +18,19 @@ from PIL import Image
 from safetensors.numpy import load_file
 
 from sober.errors import RequestError
+from sober.evaluation.picture_sheets import ModelPictures, sheet
+from sober.evaluation.showcase import about_shown, keep_showcase, showcase
+from sober.evaluation.traversal_start import start_of
 from sober.files import save_arrays
-from sober.metrics.aggregate import merges
+from sober.metrics.common.aggregation import merges
+from sober.metrics.registry import METRICS
+from sober.metrics.scoring.score import score
 from sober.models.model import Model, latent_kl
-from sober.report import cards
-from sober.report.cards import showcase_part
+from sober.report import model_cards
 from sober.report.explorer import page, write
-from sober.report.showcase import about_shown, keep_showcase, load_showcase, save_showcase, showcase, shown_path
-from sober.report.start import start_of
+from sober.report.model_cards import showcase_fragment
+from sober.results.score_files import save_parts
+from sober.results.showcase_files import load_showcase, save_showcase, showcase_path
 from sober.types import Codes, Factor
 from sober.worlds import from_array, world
 from test_explorer import HOSTILE, Elements, chromium, luminance, opened  # noqa: F401 (fixtures, and what they need)
@@ -34,7 +39,7 @@ from test_interop import model_of
 BLOCKS = world("blocks")
 SHAPE = BLOCKS.image_shape
 LATENT_OF = [2, 0, 4, 1]  # of each factor in `perfect`; latent 3 is noise
-STYLE = Path(cards.__file__).with_name("showcase.css")
+STYLE = Path(model_cards.__file__).with_name("showcase.css")
 
 
 def model(seed: int = 0) -> Model:
@@ -65,13 +70,13 @@ def stored(folder: Path, *changes: dict[str, Any]) -> tuple[Path, list[str]]:
         for key in about.keys() & change.keys():
             about[key] = change[key]
         kept = arrays() | {key: value for key, value in change.items() if key not in about}
-        save_showcase(shown_path(folder, about["run"]), kept, about)
+        save_showcase(showcase_path(folder, about["run"]), kept, about)
         runs.append(about["run"])
     return folder, runs
 
 
 def html_of(folder: Path, **change: Any) -> str:
-    return showcase_part(*stored(folder, change)).html
+    return showcase_fragment(*stored(folder, change)).html
 
 
 # What is kept
@@ -117,6 +122,19 @@ def test_a_traversal_moves_one_latent_of_the_code_where_it_starts() -> None:
     for latent, step, value in ((3, 0, -2.0), (1, 5, 0.0), (4, 8, 1.2)):
         moved = np.where(np.arange(5) == latent, value, code)[None]
         np.testing.assert_allclose(arrays()["traversals"][latent, step], 255 * model().decode(moved)[0], atol=0.51)
+
+
+def test_a_traversal_reaches_as_far_as_it_is_asked() -> None:
+    """Figure 6 of Eastwood & Williams (2018): from -3 to 3, and all of InfoGAN's codes."""
+    wide = showcase(model(), perfect(), BLOCKS, matrices=[], span=3.0)["traversals"]
+    usual = arrays()["traversals"]
+    middle = usual.shape[1] // 2
+    np.testing.assert_array_equal(wide[:, middle], usual[:, middle])
+    assert (wide[:, 0] != usual[:, 0]).any()
+    panels = [ModelPictures("", "", {**arrays(), "traversals": wide}, [""] * 5, span=3.0)]
+    texts = {text.get_text() for text in sheet(panels).axes[0].texts}
+    assert {"\u22123", "+3"} <= texts
+    assert any("from \u22123 to 3" in text for text in texts)
 
 
 def test_codes_that_permute_the_factors_give_permutation_matrices() -> None:
@@ -174,8 +192,8 @@ def test_codes_in_which_no_factor_varies_are_shown_like_those_without_factors(tm
     kept, about = showcase(model(), same, BLOCKS, SOME), about_shown(model().run, same)
     assert about["factors"] == []
     assert kept.keys() == showcase(model(), unlabelled(), BLOCKS).keys()
-    save_showcase(shown_path(tmp_path, about["run"]), kept, about)
-    html = showcase_part(tmp_path, [about["run"]]).html
+    save_showcase(showcase_path(tmp_path, about["run"]), kept, about)
+    html = showcase_fragment(tmp_path, [about["run"]]).html
     assert "shown-strip" in html
     assert "shown-matrices" not in html
 
@@ -195,8 +213,8 @@ def test_pictures_of_ones_own_need_no_factors(tmp_path: Path) -> None:
     mean, logvar = model().encode(images)
     codes = Codes(mean, logvar, own.labels(own.everything()), own.factors)
     kept, about = showcase(model(), codes, own), about_shown(model().run, codes)
-    save_showcase(shown_path(tmp_path, about["run"]), kept, about)
-    html = showcase_part(tmp_path, [about["run"]]).html
+    save_showcase(showcase_path(tmp_path, about["run"]), kept, about)
+    html = showcase_fragment(tmp_path, [about["run"]]).html
     assert html.count("<img") == 14  # twelve of pictures and reconstructions, two of mixed codes
     assert html.count('class="shown-strip"') == 5
     assert "<svg" not in html
@@ -224,18 +242,18 @@ def test_a_saved_file_is_read_back_as_it_was(tmp_path: Path) -> None:
 
 def test_what_is_kept_of_a_model_lies_where_the_page_looks_for_it(tmp_path: Path) -> None:
     keep_showcase(tmp_path, model(), perfect(), BLOCKS)
-    kept, said = load_showcase(shown_path(tmp_path, model().run.identity))
+    kept, said = load_showcase(showcase_path(tmp_path, model().run.identity))
     assert said == about_shown(model().run, perfect())
     np.testing.assert_array_equal(kept["pictures"], arrays()["pictures"])
-    assert model().run.identity in showcase_part(tmp_path, [model().run.identity]).html
+    assert model().run.identity in showcase_fragment(tmp_path, [model().run.identity]).html
 
 
 READER = """
 import os, sys
 os.environ["JAX_PLATFORMS"] = "none_at_all"
 from pathlib import Path
-from sober.report.cards import showcase_part
-sys.stdout.write(showcase_part(Path(sys.argv[1]), sys.argv[2:]).html)
+from sober.report.model_cards import showcase_fragment
+sys.stdout.write(showcase_fragment(Path(sys.argv[1]), sys.argv[2:]).html)
 import jax
 try:
     jax.numpy.zeros(1) + 1
@@ -247,29 +265,29 @@ except RuntimeError:
 def test_the_page_is_made_where_jax_has_no_device(tmp_path: Path, start: Callable) -> None:
     folder, runs = stored(tmp_path, {})
     output = start(READER, tmp_path, *runs).communicate(timeout=60)[0]
-    assert output == showcase_part(folder, runs).html + "END"
+    assert output == showcase_fragment(folder, runs).html + "END"
 
 
 def test_wrong_requests_and_damaged_files_say_what_to_do(tmp_path: Path) -> None:
     folder, (run,) = stored(tmp_path, {})
-    path = shown_path(tmp_path, run)
+    path = showcase_path(tmp_path, run)
     with pytest.raises(RequestError, match="give at least one"):
-        showcase_part(folder, [])
+        showcase_fragment(folder, [])
     with pytest.raises(RequestError, match="missing, damaged or not a file of Sober's"):
-        showcase_part(folder, ["0" * 16])
-    shown_path(tmp_path, "0" * 16).write_bytes(path.read_bytes())
-    with pytest.raises(RequestError, match=f"shows run {run}, not the one of its name"):
-        showcase_part(folder, ["0" * 16])
+        showcase_fragment(folder, ["0" * 16])
+    showcase_path(tmp_path, "0" * 16).write_bytes(path.read_bytes())
+    with pytest.raises(RequestError, match=f"shows run {run}, but its name says"):
+        showcase_fragment(folder, ["0" * 16])
     whole = path.read_bytes()
     path.write_bytes(whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:])
     with pytest.raises(RequestError, match=f"{run}.safetensors is damaged"):
-        showcase_part(folder, [run])
+        showcase_fragment(folder, [run])
     path.write_bytes(whole[:100])
     with pytest.raises(RequestError, match=f"{run}.safetensors is missing, damaged"):
-        showcase_part(folder, [run])
+        showcase_fragment(folder, [run])
     save_arrays(path, {}, {"kind": "sober.codes"})
     with pytest.raises(RequestError, match="not a showcase"):
-        showcase_part(folder, [run])
+        showcase_fragment(folder, [run])
     with pytest.raises(RequestError, match="choose another folder"):
         save_showcase(path / "below" / "file", {}, {})
     with pytest.raises(RequestError, match="the model 5: pass its own"):
@@ -307,6 +325,29 @@ def test_a_permutation_is_seen_in_heat_maps_and_hinton_diagrams(tmp_path: Path) 
     assert said.count("2.08") == 4  # log 8
 
 
+def test_importances_of_lassos_and_forests_that_the_folder_saved_are_drawn_first(tmp_path: Path) -> None:
+    """Figure 3 of Eastwood & Williams (2018)."""
+    folder, (run,) = stored(tmp_path, {})
+    codes = perfect()
+    quick = {"train": 400, "validation": 100, "test": 100}
+    chosen = score(codes, metrics={"dci_lasso": quick, "dci_forest": {**quick, "trees": 2}})
+    save_parts(folder, run, chosen)
+    save_parts(folder, run, score(codes, metrics={"dci_lasso": {**quick, "strength": 0.02}}))
+    html = showcase_fragment(folder, [run]).html
+    titles = re.findall("<figcaption>(.*?)</figcaption>", html)
+    assert titles == [
+        "importance in lassos",
+        "importance in lassos, strength=0.02",
+        "importance in random forests",
+        "share of splits in random forests",
+        *(METRICS[name].matrix for name in ("mi", "gbt", "svm")),
+    ]
+    matrices = [svg for svg in drawings(html, "shown-drawing") if "largest" in svg.attrib["aria-label"]]
+    forest = chosen.parts["dci_forest"]["importance"]
+    side = [float(cell.attrib["width"]) for cell in matrices[2].iter("rect") if cell.get("class") == "hinton"]
+    np.testing.assert_allclose(np.reshape(side, (4, 5)) ** 2 / max(side) ** 2, forest.T / forest.max(), atol=0.02)
+
+
 def test_the_curve_of_groups_ends_where_the_last_factor_loses_its_latent(tmp_path: Path) -> None:
     kept = {"mi.matrix": np.array([[4.0, 1.0], [0.0, 2.0]])}
     kept |= {"mi.thresholds": np.array([1.0, 2.0, 4.0])}
@@ -329,7 +370,7 @@ def test_the_curve_of_groups_ends_where_the_last_factor_loses_its_latent(tmp_pat
 @pytest.mark.parametrize("seed", range(5))
 def test_no_branches_of_a_tree_cross(seed: int) -> None:
     matrix = np.random.default_rng(seed).random((4, 9))
-    order, tree = cards._tree(matrix)
+    order, tree = model_cards._tree(matrix)
     assert sorted(order) == list(range(9))
     assert [level for level, _, _ in tree] == [level for level, _, _ in merges(matrix)]
     for _, above, below in tree:
@@ -391,7 +432,7 @@ def test_no_name_becomes_part_of_the_page(tmp_path: Path) -> None:
         for factor in about_shown(model().run, perfect())["factors"]
     ]
     folder, runs = stored(tmp_path, {"factors": factors, "setting": HOSTILE, "world": HOSTILE})
-    part = showcase_part(folder, runs, {runs[0]: HOSTILE})
+    part = showcase_fragment(folder, runs, {runs[0]: HOSTILE})
     found = Elements(part.html)
     assert found.of("script") == []
     assert found.of("h3") == [f"{HOSTILE}, seed 0"]
@@ -421,7 +462,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two models, the second with hostile names."""
     folder = tmp_path_factory.mktemp("showcase")
     factors = [{**factor, "name": HOSTILE} for factor in about_shown(model().run, perfect())["factors"]]
-    part = showcase_part(*stored(folder / "store", {}, {"factors": factors, "setting": HOSTILE}))
+    part = showcase_fragment(*stored(folder / "store", {}, {"factors": factors, "setting": HOSTILE}))
     css = STYLE.with_name("explorer.css").read_text() + part.css
     return write(folder / "page.html", page("shown", part._replace(css=css)))
 
@@ -455,6 +496,7 @@ def test_a_latent_moves_while_it_is_pointed_at(chromium: Any, file: Path) -> Non
 
 def test_tab_reaches_each_latent_and_moves_it(chromium: Any, file: Path) -> None:  # noqa: F811
     with opened(chromium, file, reduced_motion="no-preference") as tab:
+        tab.keyboard.press("Tab")  # the first model's fold
         tab.keyboard.press("Tab")
         assert frames(tab) == STEPS
         said = []
@@ -483,6 +525,8 @@ def test_latents_that_carry_nothing_are_grey_and_below_a_fold(chromium: Any, fil
 def test_keys_turn_heat_maps_of_one_model_into_hinton_diagrams(chromium: Any, file: Path) -> None:  # noqa: F811
     with opened(chromium, file) as tab:
         first, second = tab.locator(".shown").all()
+        assert not second.locator("h4").first.is_visible()  # only the first model is unfolded
+        second.locator("summary").first.click()
         square, number = first.locator("rect.hinton").nth(LATENT_OF[0]), first.locator("text.heat").nth(LATENT_OF[0])
         assert number.is_visible()
         assert not square.is_visible()
@@ -496,8 +540,7 @@ def test_keys_turn_heat_maps_of_one_model_into_hinton_diagrams(chromium: Any, fi
 @pytest.mark.parametrize("width", [360, 800, 3840])
 def test_nothing_is_wider_than_the_window(chromium: Any, file: Path, width: int) -> None:  # noqa: F811
     with opened(chromium, file, width) as tab:
-        for fold in tab.locator("summary").all():
-            fold.click()
+        tab.evaluate("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
         widest = "Math.max(...[...document.querySelectorAll('body *')].map((e) => e.getBoundingClientRect().right))"
         assert tab.evaluate(widest) <= width
         assert tab.evaluate("document.documentElement.scrollWidth") <= width

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sober.report.start import CANDIDATES, start_of
+from sober.evaluation.traversal_start import CANDIDATES, start_of
 
 
 def decode(codes: np.ndarray) -> np.ndarray:

@@ -26,6 +26,7 @@ from sober.results.stats import (
     rank_correlations,
     resampled,
     sample_efficiency,
+    settings_then_seeds,
     statistical_efficiency,
     tournament,
     udr_by_partners,
@@ -126,6 +127,40 @@ def test_rows_of_a_cluster_are_drawn_together_and_groups_keep_their_sizes() -> N
     assert (counts[:, :4].sum(axis=1) == 4).all()
     assert counts.std(axis=0).min() > 0
     assert resampled(8, clusters=clusters, resamples=200)[:, :4].sum(axis=1).std() > 0
+
+
+def test_settings_are_drawn_and_then_their_runs() -> None:
+    labels = ["b", "a", "b", "a", "b", "c"]
+    counts = settings_then_seeds(labels, resamples=4000)
+    by_setting = {name: counts[:, [label == name for label in labels]] for name in "abc"}
+    times = {name: runs.sum(axis=1) / runs.shape[1] for name, runs in by_setting.items()}
+    assert all((times[name] == times[name].astype(int)).all() for name in "abc")  # whole settings
+    np.testing.assert_array_equal(sum(times.values()), 3)
+    once = by_setting["b"][times["b"] == 1]
+    assert len(np.unique(once, axis=0)) == 10  # the ways to draw three runs of three, in any order
+    np.testing.assert_allclose(counts.mean(axis=0), 1, atol=0.06)
+    np.testing.assert_array_equal(counts, settings_then_seeds(labels, resamples=4000))
+    np.testing.assert_array_equal(settings_then_seeds([*"abcd"], resamples=50), resampled(4, resamples=50))
+
+
+def test_intervals_of_correlations_cover_what_other_settings_would_give() -> None:
+    """Twelve settings, whose two scores correlate, with ten alike seeds each."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(12), 10)
+    truth = 6 / np.pi * np.arcsin(0.5 / 2)  # Spearman's correlation of two normal numbers with Pearson's 0.5
+    held = dict.fromkeys(("runs", "settings"), 0)
+    for trial in range(60):
+        parts = [rng.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], n).T for n in (12, len(labels))]
+        x, y = (0.8**0.5 * setting[labels] + 0.2**0.5 * seed for setting, seed in zip(*parts, strict=True))
+        for how, counts in (
+            ("runs", resampled(len(labels), resamples=200, seed=trial)),
+            ("settings", settings_then_seeds(labels, resamples=200, seed=trial)),
+        ):
+            draws = rank_correlations(x[:, None], y[:, None], counts=counts).compressed()
+            low, high = np.quantile(draws, [0.025, 0.975])
+            held[how] += low <= truth <= high
+    assert held["settings"] >= 52
+    assert held["runs"] <= 42  # what it was before
 
 
 def test_the_interval_of_a_mean_has_the_width_that_theory_gives(rng: np.random.Generator) -> None:

@@ -24,11 +24,11 @@ from polars.testing import assert_frame_equal
 
 import sober.results.store
 from sober.errors import RequestError
-from sober.results import Folder, Request, parts
+from sober.methods.settings import setting
+from sober.results import Folder, Request, table_files
 from sober.results.request import Cohort
-from sober.results.rows import KEY, Key, key_of
-from sober.results.settings import setting
 from sober.results.store import Holder, Store
+from sober.results.table_rows import KEY, Key, key_of
 from sober.types import Adam, Run, Score
 from test_files import ALONE
 
@@ -62,7 +62,7 @@ def keys(some: Iterable[Score]) -> dict[Key, int]:
 
 
 def write(store: Store, some: Iterable[Score]) -> None:
-    store.write(some, RUNS, device="cpu", versions={"sober": "0.1"})
+    store.write(some, RUNS, in_words=setting, device="cpu", versions={"sober": "0.1"})
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_a_score_comes_back_with_all_that_is_known_of_it(store: Store) -> None:
         seconds=1.5,
         versions={"jax": "0.10"},
     )
-    store.write([known], RUNS, device="H200", versions={"sober": "0.1"}, scale="1/2")
+    store.write([known], RUNS, in_words=setting, device="H200", versions={"sober": "0.1"}, scale="1/2")
     assert store.table().rows(named=True) == [
         {
             **{"run": BETA.identity, "world": "dsprites", "method": "beta_vae", "nets": "conv", "latents": 10},
@@ -160,13 +160,13 @@ def test_any_order_and_any_split_into_writes_and_compactions_give_one_table(
     # Keys may repeat with other values: which one stays must not depend on the order either.
     stores = [Store.create(tmp_path_factory.mktemp("store")) for _ in range(2)]
     for piece in pieces:
-        stores[0].write([piece], RUNS, device="cpu")
+        stores[0].write([piece], RUNS, in_words=setting, device="cpu")
     shuffled = data.draw(st.permutations(pieces))
     while shuffled:
         count = data.draw(st.integers(1, len(shuffled)))
         chunk, shuffled = shuffled[:count], shuffled[count:]
         for group in _without_repeats(chunk):
-            stores[1].write(group, RUNS, device="cpu")
+            stores[1].write(group, RUNS, in_words=setting, device="cpu")
         if data.draw(st.booleans()):
             stores[1].compact()
     one, other = (store.table() for store in stores)
@@ -260,7 +260,7 @@ def test_some_columns_are_those_of_the_whole_table(store: Store) -> None:
     assert_frame_equal(store.table(wanted), store.table().select(wanted))
     write(store, scores(BETA, ["mig"]))
     assert_frame_equal(store.table(wanted), store.table().select(wanted))
-    with pytest.raises(RequestError, match="no column hyper_none: choose from"):
+    with pytest.raises(RequestError, match="no column hyper_none: did you mean"):
         store.table(["hyper_none"])
 
 
@@ -316,13 +316,13 @@ def test_one_bad_score_keeps_all_of_a_write_from_the_disk(store: Store, bad: Sco
 
 def test_a_run_under_another_identity_is_refused(store: Store) -> None:
     with pytest.raises(RequestError, match="not among those given"):
-        store.write(scores(BETA, ["mig"]), {BETA.identity: DAVA})
+        store.write(scores(BETA, ["mig"]), {BETA.identity: DAVA}, in_words=setting)
 
 
 def test_a_number_too_large_for_its_column_is_refused(store: Store) -> None:
     run = Run("dsprites", "beta_vae", {"beta": 4}, seed=2**70)
     with pytest.raises(RequestError, match="cannot be stored"):
-        store.write(scores(run, ["mig"]), {run.identity: run})
+        store.write(scores(run, ["mig"]), {run.identity: run}, in_words=setting)
 
 
 @pytest.mark.parametrize("compacted", [False, True])
@@ -332,7 +332,7 @@ def test_a_hyperparameter_keeps_its_type(store: Store, compacted: bool) -> None:
         store.compact()
     text = Run("dsprites", "mine", {"beta": "strong"})
     with pytest.raises(RequestError, match="hyper_beta is Float64 in the store and String in these scores"):
-        store.write(scores(text, ["mig"]), {text.identity: text})
+        store.write(scores(text, ["mig"]), {text.identity: text}, in_words=setting)
     assert store.table().height == 1
 
 
@@ -363,6 +363,7 @@ def test_a_setting_is_shared_by_seeds_and_worlds_and_nothing_else() -> None:
 # Writes and compacts until it has written `sys.argv[2]` chunks of three rows, and says so after each.
 WRITING = """
 import sys
+from sober.methods.settings import setting
 from sober.results.store import Store
 from sober.types import Run, Score
 store, run = Store.open(sys.argv[1]), Run("rooms", "beta_vae", {"beta": 1}, seed=int(sys.argv[3]))
@@ -370,7 +371,7 @@ print("ready", flush=True)
 sys.stdin.readline()
 for chunk in range(int(sys.argv[2])):
     rows = [Score(run.identity, f"{chunk}_{row}", chunk + row / 10, preset="study") for row in range(3)]
-    store.write(rows, {run.identity: run})
+    store.write(rows, {run.identity: run}, in_words=setting)
     if chunk % 3 == 2:
         store.compact(wait=chunk % 2 == 0)
 print("done", flush=True)
@@ -405,6 +406,7 @@ KILLED = """
 import os, signal, sys, time
 from pathlib import Path
 import sober.files, sober.results.store
+from sober.methods.settings import setting
 from sober.results.store import Store
 from sober.types import Run, Score
 
@@ -431,7 +433,7 @@ def work(number, calls):
     Path.unlink, Path.write_bytes = dying(Path.unlink), dying(Path.write_bytes, half)
     for chunk in range(10_000):
         rows = [Score(run.identity, f"{chunk}_{row}", number + row / 10, preset="study") for row in range(3)]
-        store.write(rows, {run.identity: run})
+        store.write(rows, {run.identity: run}, in_words=setting)
         os.write(acknowledged, f"{number} {chunk}\\n".encode())
         if chunk % 3 == 2:
             store.compact()
@@ -448,6 +450,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.kill
 def test_a_kill_at_any_moment_loses_no_acknowledged_row_and_doubles_none(
     store: Store, tmp_path: Path, start: Callable
 ) -> None:
@@ -550,16 +553,16 @@ def test_no_changed_byte_of_the_table_goes_unnoticed(store: Store) -> None:
     store.compact()
     whole = (store.folder / "scores.parquet").read_bytes()
     for at in range(len(whole)):
-        with pytest.raises(parts.UnsoundError):
-            parts.check_seal(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
-        with pytest.raises(parts.UnsoundError):
-            parts.check_seal(whole[:at])
-    parts.check_seal(whole)
+        with pytest.raises(table_files.DamagedFileError):
+            table_files.check_seal(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
+        with pytest.raises(table_files.DamagedFileError):
+            table_files.check_seal(whole[:at])
+    table_files.check_seal(whole)
 
 
 def test_a_sealed_file_with_other_columns_is_set_aside(store: Store) -> None:
     write(store, scores(BETA, ["mig"]))
-    (store.folder / "parts" / "other.parquet").write_bytes(parts.sealed(store.table().drop("seed", "flags")))
+    (store.folder / "parts" / "other.parquet").write_bytes(table_files.sealed(store.table().drop("seed", "flags")))
     with pytest.warns(UserWarning, match=r"does not have the columns of a store \(flags, seed\)"):
         assert store.table().height == 1
 
@@ -575,7 +578,7 @@ def test_files_of_another_store_can_be_copied_here_and_their_columns_keep_their_
     assert store.table(["metric", "hyper_beta", "hyper_gamma"]).rows() == [("mig", 4.0, None), ("sap", None, 500.0)]
     text = Run("dsprites", "mine", {"beta": "strong"})
     with pytest.raises(RequestError, match="hyper_beta is Float64"):
-        store.write(scores(text, ["mig"]), {text.identity: text})
+        store.write(scores(text, ["mig"]), {text.identity: text}, in_words=setting)
 
 
 def test_a_part_compacted_while_it_is_read_is_found_in_the_table(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -605,7 +608,7 @@ def test_a_table_replaced_while_it_seemed_damaged_is_not_set_aside(
     def unsound_once(path: Path, **arguments: object) -> object:
         looks.append(path)
         if len(looks) == 1:
-            raise parts.UnsoundError("was damaged a moment ago")
+            raise table_files.DamagedFileError("was damaged a moment ago")
         return read(path, **arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(sober.results.store, "read", unsound_once)
@@ -692,6 +695,7 @@ sys.stdin.readline()
 """
 
 
+@pytest.mark.kill
 def test_a_claim_is_held_by_one_process_and_free_again_once_that_is_killed(store: Store, start: Callable) -> None:
     process = start(ALONE + CLAIMING, store.folder)
     assert process.stdout.readline() == "True\n"
@@ -794,6 +798,6 @@ def test_the_checksum_lies_in_a_gap_before_the_footer() -> None:
     frame = polars.DataFrame({"a": [1.0, 2.0]})
     plain = io.BytesIO()
     frame.write_parquet(plain)
-    sealed = parts.sealed(frame)
-    assert len(sealed) == len(plain.getvalue()) + parts.SEAL
+    sealed = table_files.sealed(frame)
+    assert len(sealed) == len(plain.getvalue()) + table_files.SEAL
     assert_frame_equal(polars.read_parquet(sealed), frame)

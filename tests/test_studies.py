@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from sober.errors import MissingError, RequestError
-from sober.types import Training
-from sober.workflows.plan import Plan, plan
-from sober.workflows.study import Absent, Product, Study, find_study, planned_world, shipped
+from sober.requests.study.plan import Plan, plan
+from sober.requests.study.study import Absent, Product, Study, find_study, planned_world, shipped
+from sober.types import Training, WorldSpec
 from sober.worlds import WORLDS, World, world
 from standins import STANDINS, stand_in
 
@@ -73,9 +73,9 @@ def by_spec(planned: Plan) -> dict[str, tuple[int, int, int]]:
 
 def left(spec: str) -> list[str]:
     """The names of the factors that a spec leaves, by its words alone."""
-    base, *views = spec.split(" | ")
-    names = [factor.name for factor in world(base).factors]
-    for text in views:
+    parsed = WorldSpec.parse(spec)
+    names = [factor.name for factor in world(parsed.base).factors]
+    for text in parsed.views:
         word, *words = text.split()
         fixed = {each.partition("=")[0] for each in words if "=" in each}
         if word == "hide":
@@ -122,7 +122,7 @@ def test_every_scale_of_a_study_is_of_worlds_that_it_has(name: str, files: Calla
     study, _ = find_study(name)
     files(True)
     for scale, to in study.scales.items():
-        assert set(to.worlds or ()) <= set(study.worlds()), scale
+        assert set(to.worlds or ()) <= {*study.worlds(), *to.stand_ins.values()}, scale
         planned = plan(study.scaled(scale))
         assert planned.runs, scale
         assert planned.missing == {}
@@ -166,19 +166,23 @@ FAULTS = [
 
 def faulty(spec: str) -> Iterator[str]:
     """The spec with something wrong: its world, an option, one of its words, or a view at any place among its views."""
-    base, *views = spec.split(" | ")
-    yield " | ".join(["no_such_world", *views])
-    yield " | ".join([f"{base}{',' if ':' in base else ':'}no_such_option=1", *views])
-    for at, text in enumerate(views):
+    parsed = WorldSpec.parse(spec)
+    views = parsed.views
+
+    def with_views(*texts: str) -> str:
+        return str(dataclasses.replace(parsed, views=texts))
+
+    yield str(dataclasses.replace(parsed, name="no_such_world", options={}))
+    yield str(dataclasses.replace(parsed, options={**parsed.options, "no_such_option": "1"}))
+    for place, text in enumerate(views):
         words = text.split()
         for k in range(len(words)):
-            yield " | ".join(
-                [base, *views[:at], " ".join([*words[:k], f"{words[k]}x", *words[k + 1 :]]), *views[at + 1 :]]
-            )
-    for at in range(len(views) + 1):
-        factor = left(" | ".join([base, *views[:at]]))[0]
+            wrong = " ".join([*words[:k], f"{words[k]}x", *words[k + 1 :]])
+            yield with_views(*views[:place], wrong, *views[place + 1 :])
+    for place in range(len(views) + 1):
+        factor = left(with_views(*views[:place]))[0]
         for fault in FAULTS:
-            yield " | ".join([base, *views[:at], fault.format(factor=factor), *views[at:]])
+            yield with_views(*views[:place], fault.format(factor=factor), *views[place:])
 
 
 @pytest.mark.parametrize("spec", SPECS)

@@ -17,17 +17,18 @@ from polars.testing import assert_frame_equal
 from families import StopAt
 from sober.cli.console import bar
 from sober.errors import FullDiskError, RequestError
+from sober.evaluation import judge_step, score_step, train_step
 from sober.methods import METHODS
 from sober.models import encode as encoding
+from sober.models.family import Family
 from sober.models.model import Model
+from sober.requests.status import status
+from sober.requests.study.plan import Plan, plan, time_in_words
+from sober.requests.study.study import Product, Scale, Study, find_study, shipped
+from sober.requests.study.study_engines import run_study
 from sober.results.store import Store
 from sober.training.progress import Stopped
 from sober.types import Training
-from sober.workflows.evaluate import Evaluation
-from sober.workflows.plan import Plan, plan
-from sober.workflows.run import run
-from sober.workflows.status import status
-from sober.workflows.study import Product, Scale, Study, find_study, shipped
 from test_cli import run as command
 
 SMALL = """
@@ -74,7 +75,7 @@ def in_one_go(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the small study, run in one go."""
     folder = tmp_path_factory.mktemp("study")
     (folder / "small.py").write_text(SMALL.replace("SEEDS", "2"))
-    _, failed = run(folder / "small.py", folder / "out")
+    _, failed = run_study(folder / "small.py", folder / "out")
     assert not failed
     return folder / "out"
 
@@ -115,7 +116,8 @@ def test_the_studies_of_the_papers_have_as_many_runs_as_the_papers_say() -> None
     assert counts["udr"] == 5_400
     assert counts["dava"] == 10 * 125  # Table 7: 25 settings, five seeds
     assert counts["pipe"] == 3 * 60
-    assert set(counts) == {"demo", "sober_look", "udr", "dava", "pipe", "dci", "beta_tcvae"}
+    assert counts["dava_as_published"] == counts["dava"]
+    assert set(counts) == {"demo", "sober_look", "udr", "dava", "dava_as_published", "pipe", "dci", "beta_tcvae"}
 
 
 @pytest.mark.parametrize("name", sorted(shipped()))
@@ -136,6 +138,18 @@ def test_planning_neither_needs_nor_fetches_files(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("pooch.retrieve", refuse)
     missing = plan(find_study("dava")[0]).missing
     assert "needs 3dshapes.h5" in missing["shapes3d"]
+
+
+@pytest.mark.parametrize(
+    ("days", "words"),
+    [
+        (5422.7, "15 years"), (600, "1.6 years"), (327.8, "11 months"), (106, "3.5 months"), (20, "20 days"),
+        (2, "2 days"), (1.2, "29 hours"), (0.225, "5.4 hours"), (0.05, "72 minutes"), (0.0005, "43 seconds"),
+        (0, "0 seconds"), (float("inf"), "an unknown time"),
+    ],
+)  # fmt: skip
+def test_a_plan_says_how_long_it_takes_as_a_person_would(days: float, words: str) -> None:
+    assert time_in_words(days * 86_400) == words
 
 
 def test_more_seeds_leave_earlier_cohorts_as_they_are() -> None:
@@ -176,7 +190,7 @@ def test_a_scale_says_what_it_shrinks_and_keeps_schedules_in_proportion() -> Non
     assert {r.hyper["iteration_threshold"] for r in runs if r.method == "annealed_vae"} == {1_000.0}
     assert {r.hyper["c_max"] for r in runs if r.method == "annealed_vae"} == {5.0, 25.0, 100.0}
     assert {r.hyper["delta_c"] for r in runs if r.method == "dava"} == {0.004}
-    with pytest.raises(RequestError, match="has no scale 'large': choose from small"):
+    with pytest.raises(RequestError, match="has no scale 'large': choose one of small"):
         study.scaled("large")
 
 
@@ -195,7 +209,7 @@ def test_a_file_that_is_no_study_is_refused(source: str, message: str, tmp_path:
 
 
 def test_unknown_studies_are_refused() -> None:
-    with pytest.raises(RequestError, match="unknown study 'sobre_look': choose from beta_tcvae, dava"):
+    with pytest.raises(RequestError, match="unknown study 'sobre_look': did you mean 'sober_look'"):
         find_study("sobre_look")
 
 
@@ -215,15 +229,15 @@ def test_a_study_leaves_a_table_with_metrics_criteria_and_training(undisturbed: 
 def test_what_is_done_is_not_done_again(
     small: Callable[..., Path], tmp_path: Path, undisturbed: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(small(), tmp_path / "out")
+    run_study(small(), tmp_path / "out")
     assert_frame_equal(table(tmp_path / "out"), undisturbed)
 
-    def refuse(*_: Any) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("work that was done before")
 
-    for step in ("_train", "_scores", "_judge"):
-        monkeypatch.setattr(Evaluation, step, refuse)
-    _, failed = run(small(), tmp_path / "out")
+    for module, function in ((train_step, "train"), (score_step, "encode"), (judge_step, "_judge")):
+        monkeypatch.setattr(module, function, refuse)
+    _, failed = run_study(small(), tmp_path / "out")
     assert not failed
     assert not status(tmp_path / "out").failed
 
@@ -232,7 +246,7 @@ def test_each_model_is_encoded_once_for_metrics_criteria_and_what_the_report_sho
     small: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoded: list[str] = []
-    compute = encoding.compute
+    compute = encoding.encode_and_store
 
     def counting(family: Any, runs: Any, *rest: Any) -> None:
         encoded.extend(each.identity for each in runs)
@@ -241,9 +255,9 @@ def test_each_model_is_encoded_once_for_metrics_criteria_and_what_the_report_sho
     def refuse(*_: Any) -> None:
         raise AssertionError("a model that is asked for codes again")
 
-    monkeypatch.setattr(encoding, "compute", counting)
+    monkeypatch.setattr(encoding, "encode_and_store", counting)
     monkeypatch.setattr(Model, "encode", refuse)
-    results, failed = run(small(), tmp_path / "out")
+    results, failed = run_study(small(), tmp_path / "out")
     results.report()
     assert not failed
     assert sorted(encoded) == sorted(each.identity for each in results.runs)
@@ -256,8 +270,8 @@ def test_stopped_and_run_again_it_ends_with_the_same_table(
 ) -> None:
     for step in (10, 30):
         with pytest.raises(Stopped):
-            run(small(), tmp_path / "out", watcher=StopAt(step))
-    run(small(), tmp_path / "out")
+            run_study(small(), tmp_path / "out", watcher=StopAt(step))
+    run_study(small(), tmp_path / "out")
     assert_frame_equal(table(tmp_path / "out"), undisturbed)
 
 
@@ -265,14 +279,14 @@ def test_more_seeds_train_only_what_is_new_and_judge_all_together(
     small: Callable[..., Path], done: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained: list[str] = []
-    train = Evaluation._train
+    train = train_step.train
 
-    def noting(self: Evaluation, cohort: Any, part: Any) -> None:
-        trained.extend(r.identity for r in part.runs)
-        train(self, cohort, part)
+    def noting(family: Family, *rest: Any, **options: Any) -> None:
+        trained.extend(run.identity for run in family.runs)
+        train(family, *rest, **options)
 
-    monkeypatch.setattr(Evaluation, "_train", noting)
-    run(small(seeds=4), done)  # of which two are there
+    monkeypatch.setattr(train_step, "train", noting)
+    run_study(small(seeds=4), done)  # of which two are there
     assert len(trained) == len(set(trained)) == 6
     judged = table(done).filter(metric="udr")
     assert judged.height == 12
@@ -281,7 +295,7 @@ def test_more_seeds_train_only_what_is_new_and_judge_all_together(
 
 def test_more_metrics_score_models_that_are_there(small: Callable[..., Path], done: Path) -> None:
     before = table(done).filter(metric="mig")
-    run(small(**{'"active_latents"]': '"active_latents", "sap"]'}), done)
+    run_study(small(**{'"active_latents"]': '"active_latents", "sap"]'}), done)
     after = table(done)
     assert after.filter(metric="sap").height == 6
     assert_frame_equal(after.filter(metric="mig"), before)
@@ -290,10 +304,10 @@ def test_more_metrics_score_models_that_are_there(small: Callable[..., Path], do
 # Works on a study when it is told to.
 SHARING = """
 import sys
-import sober.workflows.run
+import sober.requests.study.study_engines
 print("ready", flush=True)
 sys.stdin.readline()
-sober.workflows.run.run(sys.argv[1], sys.argv[2], together=2)
+sober.requests.study.study_engines.run_study(sys.argv[1], sys.argv[2], together=2)
 """
 
 
@@ -306,7 +320,7 @@ def test_two_processes_share_the_work(
     assert process.stdout.readline() == "ready\n"
     process.stdin.write("\n")
     process.stdin.flush()
-    run(file, tmp_path / "out", together=2)
+    run_study(file, tmp_path / "out", together=2)
     said, _ = process.communicate(timeout=300)
     assert process.returncode == 0, said
     ours = table(tmp_path / "out")
@@ -352,7 +366,7 @@ def test_a_method_of_ones_own_needs_no_change_and_its_failure_stops_nothing(
     monkeypatch.setitem(METHODS, "mine", METHODS["vae"])  # so that what the file puts there is gone afterwards
     path = small(**{'"vae": {}': '"mine": {"how": ["well", "badly"]}'})
     path.write_text(BROKEN + path.read_text())
-    results, failed = run(path, tmp_path / "out")
+    results, failed = run_study(path, tmp_path / "out")
     done = results.table().filter(metric="mig").group_by("method").len()
     assert dict(done.iter_rows()) == {"beta_vae": 4, "mine": 2}
     assert results.table().filter(metric="udr").height == 6  # what could be trained is judged
@@ -374,7 +388,7 @@ def test_a_damaged_model_is_set_aside_and_trained_again(
     (done / "scores.parquet").unlink()
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        run(small(), done)
+        run_study(small(), done)
     assert any("set aside" in str(each.message) and model.name in str(each.message) for each in said)
     assert_frame_equal(table(done), undisturbed)
 
@@ -393,25 +407,25 @@ def test_a_full_disk_stops_the_study_and_the_same_command_goes_on(
     with monkeypatch.context() as patch:
         patch.setattr(Store, "write", full)
         with pytest.raises(RequestError, match=r"the disk is full .*the same command goes on"):
-            run(small(), tmp_path / "out")
-    run(small(), tmp_path / "out")
+            run_study(small(), tmp_path / "out")
+    run_study(small(), tmp_path / "out")
     assert_frame_equal(table(tmp_path / "out"), undisturbed)
 
 
 def test_a_study_of_worlds_that_are_not_here_says_which(small: Callable[..., Path], tmp_path: Path) -> None:
     path = small(**{'worlds=["blocks"]': 'worlds=["faces3d"]'})
     with pytest.raises(RequestError, match="none of the study's worlds can be opened: faces3d needs"):
-        run(path, tmp_path / "out")
+        run_study(path, tmp_path / "out")
 
 
 def test_status_before_and_after(small: Callable[..., Path], tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="holds no results: make some with"):
         status(tmp_path)
     with pytest.raises(Stopped):
-        run(small(), tmp_path / "out", watcher=StopAt(10))
+        run_study(small(), tmp_path / "out", watcher=StopAt(10))
     half = status(tmp_path / "out")
     assert half.trained < half.runs == 6
-    run(small(), tmp_path / "out")
+    run_study(small(), tmp_path / "out")
     now = status(tmp_path / "out")
     assert (now.trained, now.failed, now.claimed, now.seconds_left) == (6, (), (), None)
     assert now.rows == table(tmp_path / "out").height
@@ -421,6 +435,7 @@ def test_status_before_and_after(small: Callable[..., Path], tmp_path: Path) -> 
 
 
 @pytest.mark.filterwarnings("ignore:os.fork")  # which is how Ray starts its processes
+@pytest.mark.kill
 @pytest.mark.usefixtures("_quick_start")
 def test_on_a_ray_cluster_that_loses_a_node_the_table_is_the_same(
     small: Callable[..., Path], tmp_path: Path, undisturbed: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
@@ -450,10 +465,19 @@ def test_on_a_ray_cluster_that_loses_a_node_the_table_is_the_same(
 
     try:
         ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
-        _, failed = run(small(), tmp_path / "out", engine="ray", watcher=Killer())
+        _, failed = run_study(small(), tmp_path / "out", engine="ray", watcher=Killer())
     finally:
         ray.shutdown()
         cluster.shutdown()
     assert killed
     assert not failed
     assert_frame_equal(table(tmp_path / "out"), undisturbed)
+
+
+def test_a_plan_counts_fits_that_two_metrics_share_once() -> None:
+    def seconds(*metrics: str) -> float:
+        product = Product(["blocks"], {"vae": {}}, seeds=1, training=Training(steps=1))
+        return plan(Study("s", "s", "s", [product], metrics=metrics)).estimate().seconds
+
+    assert seconds("dci", "gbt") == seconds("dci")
+    assert seconds("gbt", "mig") > seconds("gbt") > seconds("mig")

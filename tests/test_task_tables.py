@@ -9,11 +9,16 @@ import polars as pl
 import pytest
 import scipy
 
-from sober.metrics.score import Scores
+from sober.metrics.scoring.score import Scores
 from sober.report.findings import findings
-from sober.results import as_runs, make
-from sober.results.measured import keep_parts
-from sober.results.tasks import scores_against_tasks, scores_against_tasks_within_methods, task_curves, tasks_by_group
+from sober.results import as_runs, make_tables
+from sober.results.score_files import save_parts
+from sober.results.tables.tasks import (
+    scores_against_tasks,
+    scores_against_tasks_within_methods,
+    task_curves,
+    tasks_by_group,
+)
 from test_tables import column, noise, results
 
 
@@ -82,21 +87,21 @@ def test_groups_are_thirds_of_the_runs_by_a_metric_the_worst_first() -> None:
 def test_curves_are_means_over_the_runs_of_a_method(tmp_path: Path) -> None:
     frame = as_task(results(noise(), worlds=("blocks",)), "sap")
     for number, run in enumerate(frame["run"].unique().sort()):
-        keep_parts(tmp_path, run, with_a_curve([number / 100, 0.9]))
+        save_parts(tmp_path, run, with_a_curve([number / 100, 0.9]))
     runs = as_runs(frame, folder=tmp_path)
     made = task_curves(runs)
     assert set(made["curve"]) == {"accuracy"}
-    first = made.filter(method=runs.different("method")[0], place=10.0).row(0, named=True)
-    numbers = [int(run, 16) / 100 for run in runs.by("method").__next__()[1].labels("run")]
+    first = made.filter(method=runs.unique("method")[0], place=10.0).row(0, named=True)
+    numbers = [int(run, 16) / 100 for run in runs.grouped_by("method").__next__()[1].run_column("run")]
     assert first["value"] == pytest.approx(np.mean(numbers), abs=1e-6)
     assert first["n"] == 18
     assert made.filter(place=100.0)["value"].to_list() == pytest.approx([0.9, 0.9])
-    names = {table.table.name for table in make(runs, resamples=10)[0]}
+    names = {table.table.name for table in make_tables(runs, resamples=10)[0]}
     assert {"task_curves", "tasks_by_group", "scores_against_tasks"} <= names
 
 
 def test_without_a_task_the_tables_say_what_they_need() -> None:
-    made, lacking = make(results(noise()), resamples=10)
+    made, lacking = make_tables(results(noise()), resamples=10)
     assert not {"task_curves", "scores_against_tasks"} & {table.table.name for table in made}
     assert "--tasks" in lacking["scores_against_tasks"]
 
@@ -112,6 +117,6 @@ def test_a_report_says_whether_the_leading_score_goes_with_use() -> None:
     frame = as_task(results(value, metrics=("mig", "dci_nrmse", "modularity")), "dci_nrmse", "modularity")
     sentences = [sentence for sentence in findings(frame) if "tasks" in sentence]
     assert len(sentences) == 1
-    assert "better mig do better in 1 of 2 numbers of tasks, most in dci_nrmse" in sentences[0]
+    assert "better MIG do better in 1 of 2 numbers from tasks, most clearly in DCI prediction error" in sentences[0]
     nothing = as_task(results(noise(), metrics=("mig", "sap")), "sap")
-    assert any("no link was found between mig" in sentence for sentence in findings(nothing))
+    assert any("no link was found between MIG" in sentence for sentence in findings(nothing))

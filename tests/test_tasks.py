@@ -15,17 +15,16 @@ import pytest
 
 import sober
 from families import BLOCKS, small_runs
-from sober.criteria.criterion import Cost
-from sober.errors import RequestError, UnknownError
+from sober.contracts import Cost
+from sober.errors import NotMeasuredError, RequestError, UnknownError
+from sober.evaluation.engine import Evaluation
 from sober.metrics import METRICS, Meaning, Measured
-from sober.metrics.metric import NotMeasuredError
 from sober.models.encode import encode_pictures
-from sober.results.measured import kept_parts
+from sober.requests.results import Results
+from sober.requests.train import train
+from sober.results.score_files import load_parts
 from sober.tasks import TASKS, Subjects, Task, find_task
-from sober.types import Asked
-from sober.workflows.evaluate import Evaluation
-from sober.workflows.opened import Results
-from sober.workflows.train import train
+from sober.types import NamedSettings
 from test_cli import run as command
 
 
@@ -98,7 +97,7 @@ def test_rows_of_a_task_stand_in_the_table_beside_the_others(family: Results, ca
     for run in family.finished:
         row = about.filter(run=run.identity).row(0, named=True)
         assert row["value"] == pytest.approx(np.mean(np.abs(family.codes(run).mean)), rel=1e-6)
-    kept = {kept.metric: kept.parts for kept in kept_parts(family.folder, family.finished[0].identity)}
+    kept = {kept.metric: kept.parts for kept in load_parts(family.folder, family.finished[0].identity)}
     assert kept["lifting"]["weight_per_factor"].tolist() == [0, 1, 2, 3]
     assert "mig" in kept
 
@@ -112,7 +111,7 @@ def test_what_is_in_the_table_is_not_done_again_and_other_settings_are(family: R
     assert again.equals(first)
     family.score((), tasks={"lifting": {"power": 3.0}})
     family.score((), tasks="lifting", preset="paper")
-    family.score((), tasks="lifting", seed=1, sample=100)
+    family.score((), tasks="lifting", seed=1, pictures=100)
     assert len(calls.runs) == 8
     table = family.table().filter(metric="lifting")
     assert sorted(table["settings"].unique()) == ['{"power": 1.0}', '{"power": 2.0}', '{"power": 3.0}']
@@ -122,7 +121,7 @@ def test_what_is_in_the_table_is_not_done_again_and_other_settings_are(family: R
 def test_a_model_whose_codes_are_no_numbers_gets_a_row_that_says_so(
     family: Results, calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sober.workflows import evaluate  # noqa: PLC0415
+    from sober.evaluation import task_step  # noqa: PLC0415
 
     broken = family.finished[1]
 
@@ -131,8 +130,8 @@ def test_a_model_whose_codes_are_no_numbers_gets_a_row_that_says_so(
             bad = dataclasses.replace(codes, mean=np.full_like(codes.mean, np.nan), flags=("diverged",))
             yield run, bad if run == broken else codes
 
-    encode = evaluate.encode
-    monkeypatch.setattr(evaluate, "encode", spoilt)
+    encode = task_step.encode
+    monkeypatch.setattr(task_step, "encode", spoilt)
     family.score((), tasks="lifting")
     rows = family.table().filter(run=broken.identity, metric="lifting")
     assert rows["value"].to_list() == [None]
@@ -157,16 +156,16 @@ def test_a_metric_that_cannot_be_computed_gets_a_row_that_says_so_and_is_not_tri
     assert rows.filter(metric="sap")["value"].is_finite().all()
     family.score(["mig", "sap"])
     assert len(tried) == 4
-    assert not family.numbers().labels("diverged").any()
+    assert not family.numbers().run_column("diverged").any()
 
 
 def test_in_a_study_a_model_that_fails_takes_no_other_with_it(family: Results, calls: Calls) -> None:
     calls.fails = family.finished[0].identity
-    measure = dataclasses.replace(family.request.measure, metrics=(), tasks=(Asked("lifting"),))
-    Evaluation(family.opened, measure, trains=False, strict=False).all()
+    measure = dataclasses.replace(family.request.measure, metrics=(), tasks=(NamedSettings("lifting"),))
+    Evaluation(family, measure, trains=False, strict=False).all()
     rows = family.table().filter(metric="lifting")
     assert set(rows["run"]) == {run.identity for run in family.finished[1:]}
-    failures = Evaluation(family.opened, measure).desk.failures()
+    failures = Evaluation(family, measure).context.failures.all()
     assert any("cannot lift this one" in failure.error for failure in failures)
     with pytest.raises(ArithmeticError, match="cannot lift"):
         family.score((), tasks="lifting")
@@ -180,13 +179,13 @@ def test_a_task_that_cannot_be_asked_of_a_world_is_refused_and_in_a_study_left_o
     )
     with pytest.raises(RequestError, match="lifting: blocks has nothing to lift"):
         family.score((), tasks="lifting")
-    measure = dataclasses.replace(family.request.measure, metrics=(), tasks=(Asked("lifting"),))
-    Evaluation(family.opened, measure, trains=False, strict=False).all()
+    measure = dataclasses.replace(family.request.measure, metrics=(), tasks=(NamedSettings("lifting"),))
+    Evaluation(family, measure, trains=False, strict=False).all()
     assert calls.runs == []
 
 
 def test_the_request_of_a_folder_remembers_its_tasks_and_older_ones_have_none(family: Results, calls: Calls) -> None:
-    measure = dataclasses.replace(family.request.measure, tasks=Asked.all({"lifting": {"power": 2.0}}))
+    measure = dataclasses.replace(family.request.measure, tasks=NamedSettings.parse_all({"lifting": {"power": 2.0}}))
     assert type(measure).of(json.loads(json.dumps(measure.plain()))) == measure
     assert "tasks" not in family.request.measure.plain(), "folders without tasks stay as they were"
 
@@ -194,7 +193,7 @@ def test_the_request_of_a_folder_remembers_its_tasks_and_older_ones_have_none(fa
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"flying": {}}, "there is no task 'flying'"),
+        ({"flying": {}}, "unknown task 'flying': did you mean 'lifting'"),
         ({"lifting": {"height": 3.0}}, "lifting has no setting 'height'"),
         ({"lifting": {"power": "much"}}, "power must be a number"),
     ],
@@ -263,12 +262,12 @@ def test_the_command_line_performs_tasks_with_a_folder_and_with_arrays(
     shown = capsys.readouterr().out
     assert "lifting" in shown
     assert "mig" in shown
-    assert command("score", family.folder, "--tasks", "lifting", "--sample", 50, "--json") == 0
+    assert command("score", family.folder, "--tasks", "lifting", "--pictures", 50, "--json") == 0
     plain = json.loads(capsys.readouterr().out)
     assert {*plain} == {run.identity for run in family.finished}
     assert all({*scores} == {"lifting", "lifting_seed"} for scores in plain.values())
     assert command("score", family.folder, "--set", "power=2") == 2
-    assert "name some with --tasks" in capsys.readouterr().err
+    assert "name tasks with --tasks" in capsys.readouterr().err
     assert command("score", family.folder, "--tasks", "lifting", "--set", "height=2") == 2
     assert "no setting 'height'" in capsys.readouterr().err
 
@@ -285,12 +284,12 @@ def test_other_pictures_are_encoded_as_the_folder_encodes_its_own(family: Result
 
 
 def test_subjects_can_be_fewer(calls: Calls, family: Results) -> None:
-    runs, codes = zip(*family.encode(sample=20), strict=True)
+    runs, codes = zip(*family.encode(pictures=20), strict=True)
     subjects = Subjects(codes, runs, BLOCKS, None, family.model)
     assert subjects.only([2, 0]).runs == (runs[2], runs[0])
     assert subjects.only([1]).codes[0] is codes[1]
     assert [model.run for model in subjects.only([3]).models] == [runs[3]]
-    with pytest.raises(UnknownError, match="no task"):
+    with pytest.raises(UnknownError, match="unknown task 'flying'"):
         find_task("flying")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import subprocess
@@ -16,10 +17,13 @@ import sober.training.cohort
 from families import BLOCKS, StopAt, assert_same_model, interrupted, small_runs
 from sober.device import RESOURCE_EXHAUSTED
 from sober.errors import RequestError
-from sober.training.cohort import Program, program, signature
+from sober.nets import kernel_runs
+from sober.nets.kernels import Case, Verdict, plain, trial
+from sober.nets.kernels.check import CheckBeside, KernelFaultError
+from sober.requests.train import train
+from sober.training.cohort import Program, fastest_program, program, signature
 from sober.training.progress import Stopped
 from sober.types import Adam
-from sober.workflows.train import train
 
 
 def cohorts(watcher):
@@ -33,6 +37,56 @@ def test_hyperparameters_and_seeds_share_one_program(tmp_path):
     before = compiled.advance._cache_size()
     train(small_runs(sweep={"beta": [2.0, 3.0]}, seeds=[5], optimiser=Adam(2e-3)), BLOCKS, tmp_path / "two")
     assert compiled.advance._cache_size() == before
+
+
+@pytest.fixture
+def compilations():
+    """The names of functions that are compiled during a test, in order."""
+    names = []
+
+    def listen(event, seconds, **more):
+        if event.endswith("backend_compile_duration"):
+            names.append(more.get("fun_name"))
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield names
+    jax.monitoring.unregister_event_duration_listener(listen)
+
+
+def test_both_functions_of_a_program_are_compiled_once_ahead_and_for_all_cohorts_of_a_size(tmp_path, compilations):
+    train(small_runs(seeds=4, batch=7), BLOCKS, tmp_path, cohort=2)
+    assert compilations.count("jit(_init)") == compilations.count("jit(_advance)") == 1
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_kernels_that_come_with_a_verdict_are_checked_before_anything_is_saved(tmp_path, monkeypatch, right):
+    begun = []
+
+    def check(cases):
+        begun.append(cases)
+        assert not list(tmp_path.rglob("*.safetensors"))
+        return {case: Verdict(right, "kernels are wrong: the result is off") for case in cases}
+
+    def fastest(*arguments, **options):
+        assert options["unchecked"]
+        return fastest_program(*arguments, **options)._replace(unchecked=("a case",))
+
+    monkeypatch.setattr("sober.training.train.fastest_program", fastest)
+    monkeypatch.setattr("sober.training.train.CheckBeside", functools.partial(CheckBeside, check=check))
+    runs = small_runs()
+    if right:
+        assert len(train(runs, BLOCKS, tmp_path).finished) == len(runs)
+    else:
+        with pytest.raises(KernelFaultError, match="Nothing of this training has been saved"):
+            train(runs, BLOCKS, tmp_path, checkpoint_seconds=0.0)
+        assert not list(tmp_path.rglob("*.safetensors"))
+    assert begun == [("a case",)]
+
+
+def test_inputs_are_made_without_compiling(compilations):
+    runs = small_runs(batch=9)
+    program(BLOCKS, signature(runs[0])).inputs(runs)
+    assert not compilations
 
 
 def test_choices_of_a_method_select_a_program_and_numbers_do_not():
@@ -74,7 +128,7 @@ def test_the_memory_estimate_covers_what_the_compiler_reserves():
 def test_large_models_take_turns_on_a_cpu_with_the_same_result(tmp_path, monkeypatch):
     runs = small_runs(steps=50)
     abreast = train(runs, BLOCKS, tmp_path / "abreast")
-    monkeypatch.setattr(sober.training.cohort, "IN_TURN_ABOVE", 0)
+    monkeypatch.setattr(sober.training.cohort, "SEQUENTIAL_ABOVE", 0)
     sober.training.cohort._program.cache_clear()
     compiled = program(BLOCKS, signature(runs[0]))
     assert compiled.memory(compiled.inputs(runs)).shared > 0
@@ -235,7 +289,7 @@ SCRIPT = """
 import sys
 sys.path.insert(0, {tests!r})
 from families import BLOCKS, small_runs
-from sober.workflows.train import train
+from sober.requests.train import train
 train(small_runs(steps={steps}), BLOCKS, {out!r}, checkpoint_seconds=0.0)
 """
 
@@ -259,6 +313,7 @@ def whole(tmp_path_factory):
     return train(small_runs(steps=2000), BLOCKS, tmp_path_factory.mktemp("whole"))
 
 
+@pytest.mark.kill
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_killed_process_resumes_bitwise(tmp_path, how, whole):
     process = start(tmp_path / "killed", steps=2000)
@@ -281,3 +336,44 @@ def test_precision_is_recorded_and_bfloat16_trains(tmp_path):
     assert model.run.precision == "bfloat16"
     assert model.curves["loss"][-1] < 0.8 * model.curves["loss"][0]
     assert all(leaf.dtype == np.float32 for leaf in jax.tree.leaves(model.autoencoder))
+
+
+# ---------------------------------------------------------------- trials of kernels at the start of a training
+
+
+@pytest.fixture
+def stand_in_kernels(monkeypatch, tmp_path):
+    """Kernels that plain layers stand in for, on a machine that meets their requirements. Yields their times."""
+    times = [1.0, 2.0]  # microseconds of kernels and of plain layers
+    stacks = {"down": plain.down, "up": plain.up}
+    monkeypatch.setenv("SOBER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(trial, "STACKS", stacks)
+    monkeypatch.setattr(trial, "unmet_here", lambda: None)
+    monkeypatch.setattr(Case, "unmet_requirement", lambda case: None)
+    monkeypatch.setattr(trial, "times", lambda programs, data: times)
+    for kind, stack in stacks.items():
+        monkeypatch.setattr(kernel_runs, kind, stack)
+    sober.training.cohort._program.cache_clear()
+    yield times
+    sober.training.cohort._program.cache_clear()
+
+
+def test_a_training_begins_with_a_trial_and_compiles_its_likely_program_meanwhile(
+    tmp_path, stand_in_kernels, compilations
+):
+    watcher = StopAt(10**9)
+    trained = train(small_runs(nets="conv", steps=2), BLOCKS, tmp_path / "out", watcher=watcher)
+    assert len(trained.finished) == 2
+    assert "convolutions by kernels: kernels are right and faster: 1.0 µs against 2.0" in watcher.notes
+    assert len(list((tmp_path / "cache" / "kernels").glob("*.json"))) == 2
+    assert compilations.count("jit(_advance)") == 1
+    train(small_runs(nets="conv", steps=3, batch=16), BLOCKS, tmp_path / "again")
+    assert compilations.count("jit(comparison)") == 2  # in the first training, for both kinds
+
+
+def test_a_training_compiles_plain_layers_if_kernels_are_not_faster(tmp_path, stand_in_kernels, compilations):
+    stand_in_kernels[:] = [3.0, 2.0]
+    watcher = StopAt(10**9)
+    train(small_runs(nets="conv", steps=2), BLOCKS, tmp_path / "out", watcher=watcher)
+    assert watcher.notes == ["convolutions by plain layers: kernels are right, but not faster: 3.0 µs against 2.0"]
+    assert compilations.count("jit(_advance)") == 2

@@ -17,12 +17,11 @@ from conftest import ROOT
 from families import BLOCKS, StopAt
 from sober.criteria import CRITERIA, Criterion, Evidence, Judgement
 from sober.errors import RequestError
+from sober.requests.tune.search_space import Range, parse_space
+from sober.requests.tune.trials import SeedScore, Trial, Tuned, rows, seed_score, valued
+from sober.requests.tune.tune import tune
 from sober.training.progress import Stopped
 from sober.types import Adam
-from sober.workflows import trials
-from sober.workflows.space import Range, parse_space
-from sober.workflows.trials import Seen, Trial, Tuned, rows, valued
-from sober.workflows.tune import tune
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed")
 
@@ -46,7 +45,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Criterion:
     words = dict.fromkeys(("summary", "sees", "blind", "reference"), "")
     criterion = Criterion(name="planted", judge=planted, **words)
     monkeypatch.setitem(CRITERIA, "planted", criterion)
-    monkeypatch.setattr("sober.workflows.evaluate.informative_latents", lambda codes: np.ones(3, bool))
+    monkeypatch.setattr("sober.evaluation.judge_step.informative_latents", lambda codes: np.ones(3, bool))
     return criterion
 
 
@@ -126,9 +125,9 @@ def assert_closer_and_closer(found: Tuned) -> None:
 def simulated(folder: Path, criterion: Criterion, space: dict[str, Range], *, trials: int, seed: int = 0) -> Tuned:
     """A search of which nothing is trained: the planted optimum, four trials at a time."""
     found, sign = Tuned(folder, criterion, ()), -1 if criterion.better == "higher" else 1
-    while (found := module()._asked(found, space=space, trials=trials, together=4, seed=seed)).waiting:
-        seen = {trial.number: [Seen(sign * (trial.hyper["beta"] - 3) ** 2)] for trial in found.waiting}
-        found = module()._told(found, seen)
+    while (found := module()._with_next_generation(found, space=space, trials=trials, together=4, seed=seed)).waiting:
+        scores = {trial.number: [SeedScore(sign * (trial.hyper["beta"] - 3) ** 2)] for trial in found.waiting}
+        found = module()._with_scores(found, scores)
     return found
 
 
@@ -221,6 +220,7 @@ tune(BLOCKS, "beta_vae", SPACE, out=sys.argv[2], watcher=Kill(), **SMALL)
 """
 
 
+@pytest.mark.kill
 def test_killed_it_goes_on_to_the_same_trials(tuned: Tuned, tmp_path: Path, start: Callable[..., Any]) -> None:
     process = start(KILLED, ROOT / "tests", tmp_path / "out")
     said, _ = process.communicate(timeout=120)
@@ -255,7 +255,7 @@ def test_a_diverging_trial_fails_and_the_others_go_on(tmp_path: Path) -> None:
     assert by_beta[1e38].state == "failed"
     assert found.hyper == {"beta": 0.1}
     assert rows(found)[-1]["place"] == "-"
-    assert "1 trial failed, half of the models or more being diverged." in found.sentences()
+    assert "1 trial failed: half of the models or more were flagged diverged." in found.sentences()
 
 
 def test_a_search_of_nothing_but_diverging_trials_ends_and_says_so(tmp_path: Path) -> None:
@@ -277,11 +277,10 @@ def test_a_model_that_gave_up_does_not_win_by_it(tmp_path: Path) -> None:
 
 
 def test_too_few_informative_latents_are_unfit_and_the_best_is_named_for_each_number(tuned: Tuned) -> None:
-    seen = trials.seen
-    assert seen(0.9, ("means_only",), 3, 3) == (0.9, [], 3)
-    assert seen(0.9, (), 2, 3) == (None, ["few_latents"], 2)
-    assert seen(0.9, (), 0, 3) == (None, ["collapsed"], 0)
-    assert seen(np.inf, ("ignores_codes",), 3, 3) == (None, ["ignores_codes", "not_finite"], 3)
+    assert seed_score(0.9, ("means_only",), 3, 3) == (0.9, [], 3)
+    assert seed_score(0.9, (), 2, 3) == (None, ["few_latents"], 2)
+    assert seed_score(0.9, (), 0, 3) == (None, ["collapsed"], 0)
+    assert seed_score(np.inf, ("ignores_codes",), 3, 3) == (None, ["ignores_codes", "not_finite"], 3)
     made = [Trial(at, 0, {"beta": at}, "judged", at / 9, (), (), (count,)) for at, count in enumerate((3, 2, 2, 3, 1))]
     by_latents = dataclasses.replace(tuned, trials=tuple(made)).by_latents()
     assert {count: trial.number for count, trial in by_latents.items()} == {1: 4, 2: 2, 3: 3}
@@ -298,8 +297,8 @@ def test_too_few_informative_latents_are_unfit_and_the_best_is_named_for_each_nu
     ],
 )
 def test_a_seed_that_is_unfit_counts_as_the_worst(scores: list[float | None], value: float | None) -> None:
-    seen = [Seen(score, () if score else ("diverged",)) for score in scores]
-    trial = valued(Trial(0, 0, {}), seen, "higher")
+    seed_scores = [SeedScore(score, () if score else ("diverged",)) for score in scores]
+    trial = valued(Trial(0, 0, {}), seed_scores, "higher")
     assert trial.value == (None if value is None else pytest.approx(value))
     assert trial.state == ("failed" if value is None else "judged")
     assert trial.flags == (("diverged",) if None in scores else ())
@@ -351,14 +350,14 @@ def test_a_hyperparameter_has_one_range() -> None:
     ("changes", "message"),
     [
         ({"space": {}}, "name at least one hyperparameter to search"),
-        ({"space": {"bta": Range(1, 2)}}, "has no hyperparameter 'bta': choose from beta"),
+        ({"space": {"bta": Range(1, 2)}}, "has no hyperparameter 'bta': did you mean 'beta'"),
         ({"space": {"beta": Range(-1, 2)}}, r"beta=-1 is outside \[0, inf\]"),
         ({"space": {"beta": Range(choices=("high",))}}, "beta=high is not a number"),
         ({"method": "beta_tcvae", "space": {"estimator": Range(1, 2)}}, "estimator=1.0 is not one of"),
         ({"method": "tcvae"}, "unknown method 'tcvae'"),
         ({"criterion": "mig"}, "unknown criterion 'mig'"),
         ({"criterion": "pipe_rec"}, "measures from the best model of a family"),
-        ({"settings": {"amung": "all"}}, "udr has no setting 'amung': it has among"),
+        ({"settings": {"amung": "all"}}, "udr has no setting 'amung': did you mean 'among'"),
         ({"seeds": 1}, "udr compares the seeds of a trial"),
         ({"trials": 0}, "trials must be at least 1"),
         ({"together": 0}, "together must be at least 1"),
@@ -400,7 +399,7 @@ def test_files_that_are_not_a_search_are_named(text: str, tuned: Tuned, tmp_path
 
 def test_without_optuna_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(importlib.import_module("sys").modules, "optuna", None)
-    with pytest.raises(RequestError, match=r"pip install 'sober\[optuna\]'"):
+    with pytest.raises(RequestError, match=r"pip install -e '\.\[optuna\]'"):
         tune(BLOCKS, "beta_vae", SPACE, out=tmp_path / "out", **SMALL)
 
 

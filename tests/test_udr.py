@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from sklearn.linear_model import Lasso
 
@@ -19,9 +21,9 @@ from sober.criteria.criterion import Evidence, Judgement
 from sober.criteria.ranking import ranking
 from sober.criteria.udr import UDR, all_to_all, criterion, pair_score, same_methods, same_settings, udr
 from sober.errors import RequestError
-from sober.results.judged import Question
+from sober.evaluation.score_rows import criterion_rows
+from sober.results.judgement_files import JudgementKey
 from sober.types import Codes, Run
-from sober.workflows.rows import criterion_rows
 
 RNG = np.random.default_rng(0)
 SOURCES = RNG.standard_normal((3_000, 5))
@@ -167,7 +169,7 @@ def test_a_model_that_lost_its_partners_is_flagged_and_disturbs_no_other() -> No
     assert every.flags[1] == ("no_partner",)
     assert (every.scores[1], every.replicates[:, 1].max()) == (0, 0)
     assert set(every.parts["pairs"][:, :2].ravel().tolist()) == {0, 2, 3}
-    question = Question("udr", {"among": "settings"}, "blocks", tuple(run.identity for run in runs), 3_000, 3)
+    question = JudgementKey("udr", {"among": "settings"}, "blocks", tuple(run.identity for run in runs), 3_000, 3)
     rows = criterion_rows(criterion, question, every, 1.0)
     assert [math.isnan(row.value) for row in rows] == [False, True, False, False]
     assert rows[1].flags == ("no_partner", "not_measured")
@@ -183,10 +185,27 @@ def test_numbers_near_the_end_of_their_type_are_compared_like_others() -> None:
     np.testing.assert_allclose(udr(huge).scores, udr(plain).scores, atol=1e-5)
 
 
-def test_groups_may_be_named_by_anything_that_can_be_compared() -> None:
+def test_settings_may_be_anything_that_can_be_compared() -> None:
     codes = np.random.default_rng(0).normal(size=(4, 50, 3))
-    by_dict = sober.udr(codes, groups=[{"beta": 1}, {"beta": 4}, {"beta": 1}, {"beta": 4}])
-    np.testing.assert_array_equal(by_dict, sober.udr(codes, groups="abab"))
+    by_dict = sober.udr(codes, settings=[{"beta": 1}, {"beta": 4}, {"beta": 1}, {"beta": 4}])
+    np.testing.assert_array_equal(by_dict, sober.udr(codes, settings="abab"))
+    rows = {"beta": [1, 4, 1, 4], "gamma": [None] * 4}
+    for frame in (pl.DataFrame(rows), pd.DataFrame(rows)):
+        np.testing.assert_array_equal(by_dict, sober.udr(codes, settings=frame))
+
+
+def test_settings_with_missing_values_are_refused_in_a_line() -> None:
+    codes = list(np.random.default_rng(0).normal(size=(2, 200, 3)))
+    with pytest.raises(RequestError, match="model 0 is the only one of its setting"):
+        sober.udr(codes, settings=pd.Series([1, None], dtype="Int64"))
+
+
+def test_groups_is_the_old_name_of_settings() -> None:
+    codes = np.random.default_rng(0).normal(size=(4, 50, 3))
+    with pytest.warns(DeprecationWarning, match="groups is now called settings") as warned:
+        scores = sober.udr(codes, groups="abab")
+    assert warned[0].filename == __file__
+    np.testing.assert_array_equal(scores, sober.udr(codes, settings="abab"))
 
 
 def test_wrong_requests_say_what_to_do() -> None:
@@ -216,6 +235,16 @@ def test_the_reference_preset_is_the_lasso_of_scikit_learn_with_separate_means()
         with np.errstate(invalid="ignore"):
             means = [np.nan_to_num(weights.max(axis=k) ** 2 / weights.sum(axis=k)).mean() for k in (0, 1)]
         assert score == pytest.approx(np.mean(means), abs=1e-6)
+
+
+def test_the_reference_preset_is_a_setting_of_the_criterion() -> None:
+    runs = tuple(Run("blocks", "beta_vae", {"beta": 1}, seed=seed) for seed in range(3))
+    codes = tuple(model(SOURCES[:500] @ rotation(seed), seed=seed) for seed in range(3))
+    evidence = Evidence(BLOCKS, runs, codes, None, lambda run: pytest.fail("loaded"))
+    for preset in ("paper", "reference"):
+        judged = criterion(evidence, {"preset": preset}, seed=3)
+        assert judged.scores.tolist() == udr(codes, preset=preset, seed=3).scores.tolist()
+    assert "preset" not in criterion.configured({"preset": "paper"})  # rows of earlier versions keep their key
 
 
 def codes_of(golden: Golden, name: str, grid: str, rows: np.ndarray) -> list[Codes]:
@@ -255,7 +284,7 @@ def test_plain_arrays_are_enough() -> None:
     truth = rng.normal(size=(500, 4))
     copies = [truth[:, rng.permutation(4)] * rng.choice([-1, 1], 4) for _ in range(3)]
     noise = [rng.normal(size=(500, 4)) for _ in range(3)]
-    apart = sober.udr([*copies, *noise], groups=["good"] * 3 + ["bad"] * 3)
+    apart = sober.udr([*copies, *noise], settings=["good"] * 3 + ["bad"] * 3)
     assert apart[:3].min() > 0.99
     assert apart[3:].max() < 0.2
     together = sober.udr(np.stack([*copies, copies[0], *noise[:2]]), similarity="spearman")
@@ -270,9 +299,10 @@ def test_plain_arrays_are_enough() -> None:
     [
         ({"codes": np.zeros((3, 20))}, "one array for each model"),
         ({"codes": np.zeros((3, 20, 2)), "kl": np.ones((3, 3))}, "a number for each latent"),
-        ({"codes": np.zeros((3, 20, 2)), "groups": [1, 2]}, "the setting of each of 3 models, got 2"),
-        ({"codes": np.zeros((3, 20, 2)), "groups": [1, 1, 2]}, "model 2 has no other in its group"),
+        ({"codes": np.zeros((3, 20, 2)), "settings": [1, 2]}, "the setting of each of 3 models, got 2"),
+        ({"codes": np.zeros((3, 20, 2)), "settings": [1, 1, 2]}, "model 2 is the only one of its setting"),
         ({"codes": np.zeros((1, 20, 2))}, "at least two, got 1"),
+        ({"codes": np.zeros((2, 20, 2)), "settings": [1, 1], "groups": [1, 1]}, "give settings alone"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(arguments: dict, message: str) -> None:
@@ -288,8 +318,9 @@ def test_arrays_need_no_jax(start: Callable) -> None:
         "import numpy as np, sober\n"
         "codes = np.random.default_rng(0).normal(size=(3, 50, 2))\n"
         "print(sober.udr(codes).shape, sober.criteria.find_criterion('pipe').steps)\n"
+        "print(sober.tasks.find_task('fid').needs)\n"
         "import jax\n"
     )
     output = start(code).communicate(timeout=60)[0]
-    assert output.startswith("(3,) steps\n")
+    assert output.startswith("(3,) steps\nmodels\n")
     assert "ModuleNotFoundError: import of jax halted" in output  # it was blocked indeed

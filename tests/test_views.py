@@ -15,14 +15,14 @@ from families import BLOCKS, StopAt, assert_same_model, small_runs
 from sober.errors import RequestError
 from sober.metrics import score
 from sober.models.grid import grid
+from sober.requests.study.study import Absent, planned_world
+from sober.requests.train import train
 from sober.training.feed import Feed
 from sober.training.progress import Stopped
-from sober.types import Adam, Codes, Factor
-from sober.workflows.study import Absent, planned_world
-from sober.workflows.train import train
+from sober.types import Adam, Codes, Factor, WorldSpec
 from sober.worlds import Grid, World, from_array, world
-from sober.worlds.published import published
-from sober.worlds.stored import Stored
+from sober.worlds.published import published_world
+from sober.worlds.stored_world import StoredWorld
 from sober.worlds.views import VIEWS, Hide, Joint, Keep, View, Without, view
 from sober.worlds.views.distributions import joint
 
@@ -52,7 +52,7 @@ def whole_classes(opened: World, index: np.ndarray) -> np.ndarray:
         return whole_classes(opened.view, index)
     if not isinstance(opened, View):
         return opened.labels(index)
-    return whole_classes(opened.base, index if opened.which is None else opened.which[index])
+    return whole_classes(opened.base, index if opened.indices is None else opened.indices[index])
 
 
 @every_view
@@ -99,7 +99,7 @@ def test_no_combination_is_drawn_that_the_table_forbids(table: list[list[int]]) 
 
 
 def test_every_view_is_tested() -> None:
-    assert {spec.split(" | ")[1].split()[0] for spec in EVERY_VIEW} == VIEWS.keys()
+    assert {WorldSpec.parse(spec).view_names[0] for spec in EVERY_VIEW} == VIEWS.keys()
 
 
 def test_a_table_of_ones_own_comes_from_a_file(tmp_path) -> None:
@@ -247,7 +247,7 @@ WRONG_WITHOUT_FILES = [
 def no_files(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("SOBER_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("SOBER_DATA", raising=False)
-    monkeypatch.setattr(published, "_download", lambda *_: pytest.fail("went to the net"))
+    monkeypatch.setattr(published_world, "_download", lambda *_: pytest.fail("went to the net"))
 
 
 @pytest.mark.usefixtures("no_files")
@@ -385,7 +385,7 @@ def in_shards(monkeypatch) -> World:
     """A world that does not fit: shards of 40 pictures, for 30 steps each. Its pictures show their index."""
     monkeypatch.setattr(base, "SHARD_BYTES", 40 * 256)
     monkeypatch.setattr(base, "SHARD_STEPS", 30)
-    monkeypatch.setattr(Stored, "resident", False)
+    monkeypatch.setattr(StoredWorld, "resident", False)
     images = np.random.default_rng(0).integers(0, 255, (500, 16, 16, 1), dtype=np.uint8)
     images[:, 0, 0, 0], images[:, 0, 1, 0] = np.arange(500) % 256, np.arange(500) // 256
     return from_array(images)
@@ -413,9 +413,9 @@ def test_views_of_a_world_that_does_not_fit_draw_from_what_is_left(in_shards: Wo
     data, _ = part.shard(0)
     pictures = np.round(255 * np.asarray(part.draw(data, jax.random.key(0), 64)))
     assert isinstance(part, View)
-    assert part.which is not None
-    assert set(shown(pictures)) <= set(part.which)
-    np.testing.assert_array_equal(shown(part.render(np.array([3, 1]))), part.which[[3, 1]])
+    assert part.indices is not None
+    assert set(shown(pictures)) <= set(part.indices)
+    np.testing.assert_array_equal(shown(part.render(np.array([3, 1]))), part.indices[[3, 1]])
 
 
 def test_the_feed_fetches_the_next_shard_and_knows_how_long_it_waited(in_shards: World) -> None:

@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from sober.errors import RequestError
-from sober.estimators import columns
-from sober.estimators.columns import Picked, Standardised, listed, moments, spread
+from sober.errors import NotMeasuredError, RequestError
 from sober.estimators.detection import detectors, ranked_columns
 from sober.estimators.discrete import binned, entropy, information
 from sober.estimators.lasso import lasso
@@ -20,14 +18,15 @@ from sober.estimators.linear import one_vs_rest
 from sober.estimators.neighbours import class_information, jittered
 from sober.estimators.predictors import STRENGTHS
 from sober.estimators.scaling import standardised
-from sober.estimators.sparse_counts import SparseBins
-from sober.estimators.sparse_svm import wide_svm_accuracy
 from sober.estimators.svm import svm_accuracy
-from sober.estimators.tied_neighbours import tied_class_information
-from sober.estimators.wide_lasso import wide_lasso
-from sober.estimators.wide_linear import NEAR, _Own, wide_logits
+from sober.estimators.wide import wide_tables
+from sober.estimators.wide.sparse_counts import SparseBins
+from sober.estimators.wide.sparse_svm import wide_svm_accuracy
+from sober.estimators.wide.tied_neighbours import tied_class_information
+from sober.estimators.wide.wide_lasso import wide_lasso
+from sober.estimators.wide.wide_linear import NEAR, _Memberships, wide_logits
+from sober.estimators.wide.wide_tables import Picked, Standardised, column_lists, moments, spread
 from sober.metrics import METRICS, Scores, as_codes, score
-from sober.metrics.metric import NotMeasuredError
 
 LATENTS = 40
 SPARSE = [name for name, metric in METRICS.items() if "sparse" in metric.takes]
@@ -52,13 +51,13 @@ def sparse_codes(rows: int = 400, latents: int = LATENTS, seed: int = 0) -> tupl
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every table counts as too large for one array, and as wide."""
-    monkeypatch.setattr(columns, "COPIED", 0)
-    monkeypatch.setattr(columns, "WIDE", 0)
+    monkeypatch.setattr(wide_tables, "COPIED", 0)
+    monkeypatch.setattr(wide_tables, "WIDE", 0)
 
 
 @pytest.fixture
 def wide(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "WIDE", 0)
+    monkeypatch.setattr(wide_tables, "WIDE", 0)
 
 
 QUICK = {name: METRICS[name].quick for name in SPARSE}
@@ -74,7 +73,7 @@ def assert_same(one: Scores, other: Scores, **tolerance: float) -> None:
 def test_sparse_and_dense_codes_score_the_same(wide: None, monkeypatch: pytest.MonkeyPatch) -> None:
     codes, factors = sparse_codes()
     dense = score(codes, factors, metrics=QUICK)
-    monkeypatch.setattr(columns, "COPIED", 0)
+    monkeypatch.setattr(wide_tables, "COPIED", 0)
     for given in (scipy.sparse.csr_array(codes), scipy.sparse.coo_matrix(codes)):
         found = score(given, factors, metrics=QUICK)
         assert not found.left_out
@@ -86,8 +85,8 @@ def test_a_stored_array_scores_as_one_in_memory(tmp_path: Path, wide: None, monk
     np.save(tmp_path / "codes.npy", codes)
     dense = score(codes, factors, metrics=QUICK)
     assert score(np.load(tmp_path / "codes.npy", mmap_mode="r"), factors, metrics=QUICK) == dense
-    monkeypatch.setattr(columns, "COPIED", 0)
-    monkeypatch.setattr(columns, "BLOCK", 3 * len(codes))  # three columns at a time
+    monkeypatch.setattr(wide_tables, "COPIED", 0)
+    monkeypatch.setattr(wide_tables, "BLOCK", 3 * len(codes))  # three columns at a time
     stored = np.load(tmp_path / "codes.npy", mmap_mode="r")
     assert isinstance(as_codes(stored, factors).mean, Picked)
     assert_same(score(stored, factors, metrics=QUICK), dense, abs=1e-9)
@@ -115,7 +114,7 @@ EXACT += ["active_latents", "best_latent"]
 def test_where_the_wide_way_is_the_same_formula_it_gives_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     codes, factors = sparse_codes()
     narrow = score(codes, factors, metrics=EXACT)
-    monkeypatch.setattr(columns, "COPIED", 0)
+    monkeypatch.setattr(wide_tables, "COPIED", 0)
     assert_same(score(scipy.sparse.csr_array(codes), factors, metrics=EXACT), narrow, abs=1e-9)
 
 
@@ -132,7 +131,7 @@ def test_every_metric_says_why_it_is_left_out_or_gives_numbers(name: str, large:
 
 def test_sparse_codes_that_are_small_are_measured_by_every_metric() -> None:
     rng = np.random.default_rng(0)
-    codes, factors = sparse_codes(rows=60, latents=columns.WIDE + 1)
+    codes, factors = sparse_codes(rows=60, latents=wide_tables.WIDE + 1)
     asked = {"factor_vae": METRICS["factor_vae"].quick, "r2": {}, "gaussian_total_correlation": {}}
     given = scipy.sparse.csc_array(codes[rng.permutation(60)][:, ::-1])
     assert scipy.sparse.issparse(as_codes(given, factors).mean)
@@ -183,7 +182,7 @@ def test_screening_is_said(wide: None) -> None:
     assert "screened" in found.flags["dci_completeness"]
     assert found.parts["dci"]["latents_kept"] == found.parts["dci_forest"]["latents_kept"] == 7
     assert (found.parts["dci"]["importance"] > 0).sum(axis=0).max() <= 7
-    with pytest.raises(RequestError, match="screen must be at least 1"):
+    with pytest.raises(RequestError, match="screen must be a whole number from 1 on"):
         score(codes, factors, metrics={"dci": {"screen": 0}})
 
 
@@ -214,7 +213,7 @@ def test_tables_of_every_kind_have_the_same_columns() -> None:
         np.testing.assert_allclose(Standardised(table).times(weight), weight @ whole.T, atol=1e-10)
         np.testing.assert_allclose(Standardised(table).against(whole.T[:2]), whole.T[:2] @ whole, atol=1e-9)
         rebuilt = np.zeros(codes.shape)
-        for which, part in listed(table):
+        for which, part in column_lists(table):
             for j in range(which.stop - which.start):
                 own = slice(part.start[j], part.start[j + 1])
                 assert (np.diff(part.value[own]) >= 0).all()
@@ -292,7 +291,7 @@ def test_wide_logistic_regressions_are_at_the_optimum() -> None:
     exact = one_vs_rest(standardised(codes)[0], factors[:, 0])
     for table in tables(codes):
         own = np.stack([factors[:, 0] == 0, factors[:, 0] == 1])
-        found = minimised(_Own(Standardised(table), own, 1.0, np.zeros((2, LATENTS + 1))), NEAR)
+        found = minimised(_Memberships(Standardised(table), own, 1.0, np.zeros((2, LATENTS + 1))), NEAR).unknowns
         np.testing.assert_allclose(found[:, :-1], exact.weight.T, atol=1e-3)
         np.testing.assert_allclose(found[:, -1], exact.intercept, atol=1e-3)
 

@@ -10,19 +10,19 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from families import small_runs
-from sober.conditions import true_of
+from sober.conditions import condition_mask
 from sober.errors import RequestError
-from sober.estimators.regressors import RIDGES, Parts, choose_ridge
+from sober.estimators.regressors import RIDGES, SplitRows, choose_ridge
 from sober.metrics import METRICS, as_codes, score
-from sober.metrics.rows import take
+from sober.metrics.common.metric_rows import take
 from sober.models.model import Model
+from sober.requests.results import Results
+from sober.requests.train import train
 from sober.tasks import TASKS, Subjects
 from sober.tasks.zero_shot import standard_error
 from sober.types import Codes
-from sober.workflows.opened import Results
-from sober.workflows.train import train
 from sober.worlds import World, world
-from sober.worlds.pictures.given import from_array
+from sober.worlds.pictures.from_python import from_array
 from test_light_guest import WITHOUT_JAX, Start, output
 
 TASK = TASKS["zero_shot"]
@@ -83,7 +83,7 @@ def test_codes_that_know_nothing_are_as_good_as_guessing_the_mean() -> None:
 
 def test_outside_it_is_dci_of_the_rows_outside() -> None:
     codes = perfect(np.random.default_rng(2), noise=1.0)
-    outside = take(codes, np.flatnonzero(~true_of(REGION, codes.about, codes.factors)))
+    outside = take(codes, np.flatnonzero(~condition_mask(REGION, codes.about, codes.factors)))
     found, dci = tried(codes), score(outside, metrics={"dci_lasso": {}, "dci_forest": {"trees": 3}})
     for name in ("lasso", "forest"):
         assert found.values[f"zero_shot_{name}_outside"] == pytest.approx(dci[f"dci_{name}_nrmse"], rel=1e-9)
@@ -102,11 +102,20 @@ def test_means_and_ratios_are_those_of_the_factors() -> None:
     assert set(found.values) == set(TASK.scores) == set(found.errors)
 
 
+def test_the_preset_authors_has_the_unit_of_the_paper_and_the_fixed_lasso_of_its_code() -> None:
+    codes = perfect(np.random.default_rng(0), noise=0.5)
+    authors, paper = tried(codes, "authors"), tried(codes, "paper")
+    assert authors.values == tried(codes, unit="own", strength=0.02).values
+    assert authors.values["zero_shot_lasso_inside"] != paper.values["zero_shot_lasso_inside"]
+    assert authors.values["zero_shot_forest_inside"] == paper.values["zero_shot_forest_inside"]
+    assert "strength" not in TASK.configured("paper")
+
+
 def test_in_its_own_unit_the_error_inside_is_in_standard_deviations_there() -> None:
     codes = perfect(np.random.default_rng(4), noise=1.0)
     whole, own = tried(codes), tried(codes, preset="paper")
     # Inside, factor 0 has the values 7, 8 and 9; factor 2 has all.
-    outside = codes.factors[~true_of(REGION, codes.about, codes.factors), 0]
+    outside = codes.factors[~condition_mask(REGION, codes.about, codes.factors), 0]
     expected = outside.std() / np.std([7, 8, 9])
     gained = own.parts["ridge_inside_per_factor"] / whole.parts["ridge_inside_per_factor"]
     np.testing.assert_allclose(gained[[0, 2]], [expected, 1.0], rtol=0.08)
@@ -127,7 +136,7 @@ def test_a_ridge_is_that_of_scikit_learn_at_the_strength_with_the_least_validati
     x, x_valid, x_test = (rng.normal(size=(rows, 6)) for rows in (40, 300, 20))
     weight = rng.normal(size=(6, 2))
     y, y_valid = (part @ weight + 4 * rng.normal(size=(len(part), 2)) for part in (x, x_valid))
-    chosen = choose_ridge(Parts(x, x_valid, x_test, y, y_valid))
+    chosen = choose_ridge(SplitRows(x, x_valid, x_test, y, y_valid))
     fitted = {strength: Ridge(alpha=strength * len(x), fit_intercept=False).fit(x, y) for strength in RIDGES}
     best = min(fitted, key=lambda strength: float(np.mean((fitted[strength].predict(x_valid) - y_valid) ** 2)))
     assert RIDGES[0] < chosen.option < RIDGES[-1]
@@ -141,9 +150,9 @@ def test_a_condition_is_about_the_values_that_were_given() -> None:
     names = np.where(factors[:, 1] > 4, "heart", "oval")
     codes = perfect(np.random.default_rng(0), noise=0.3)
     by_value = as_codes(codes.mean, factors, names=["size", "place"])
-    assert true_of("size > 55", by_value.about, by_value.factors).sum() == 400
+    assert condition_mask("size > 55", by_value.about, by_value.factors).sum() == 400
     by_name = as_codes(codes.mean, names[:, None], names=["shape"])
-    assert true_of("shape == 'heart'", by_name.about, by_name.factors).sum() == 500
+    assert condition_mask("shape == 'heart'", by_name.about, by_name.factors).sum() == 500
     assert tried(by_value, region="size > 55 and place > 5").values
 
 

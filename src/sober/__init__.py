@@ -3,121 +3,33 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+import re
+from pathlib import Path
+from typing import Any
 
-if TYPE_CHECKING:  # what the names below are; a person who runs Sober imports each when it is first used
-    from sober import criteria, methods, metrics, nets, worlds
-    from sober.criteria.udr import udr_of_arrays as udr
-    from sober.errors import RequestError
-    from sober.metrics import Collector, Scores, score, scorer
-    from sober.metrics.comparison import Comparison
-    from sober.models.family import Family
-    from sober.models.grid import grid
-    from sober.models.model import Model, load
-    from sober.types import Adam, Codes, Factor, Run, Score, Training
-    from sober.workflows.compare import compare
-    from sober.workflows.fit import Fit, fit
-    from sober.workflows.opened import Results
-    from sober.workflows.opened import encode_results as encode
-    from sober.workflows.opened import open_results as open
-    from sober.workflows.opened import shipped_results as results
-    from sober.workflows.study import Product, Scale, Study
-    from sober.workflows.train import train
-    from sober.workflows.tune import tune
-    from sober.worlds import World, world
+# The public names stand in __init__.pyi, where types find them, too. Importing Sober imports none of them, so it takes
+# no time and needs no JAX: each is imported when it is first used.
+_HERE = Path(__file__).parent
+_STUB = (_HERE / "__init__.pyi").read_text(encoding="utf-8")
+_IMPORTS = re.findall(r"^from (\S+) import (.+)$", _STUB, flags=re.MULTILINE)
+_MODULE_OF = {name.split(" as ")[0]: module for module, names in _IMPORTS for name in names.split(", ")}
+_RENAMED = dict(re.findall(r"^(\w+) = (\w+)$", _STUB, flags=re.MULTILINE))
+_NAMES = {name: name for name in _MODULE_OF if name not in _RENAMED.values()} | _RENAMED
 
-# Each public name, and where it lives. Importing Sober imports none of these, so it takes no time and needs no JAX.
-_HOME = {
-    "Adam": "sober.types",
-    "Codes": "sober.types",
-    "Collector": "sober.metrics",
-    "Comparison": "sober.metrics.comparison",
-    "Factor": "sober.types",
-    "Family": "sober.models.family",
-    "Fit": "sober.workflows.fit",
-    "Model": "sober.models.model",
-    "Product": "sober.workflows.study",
-    "RequestError": "sober.errors",
-    "Results": "sober.workflows.opened",
-    "Run": "sober.types",
-    "Scale": "sober.workflows.study",
-    "Score": "sober.types",
-    "Scores": "sober.metrics",
-    "Study": "sober.workflows.study",
-    "Training": "sober.types",
-    "World": "sober.worlds",
-    "compare": "sober.workflows.compare",
-    "encode": "sober.workflows.opened",
-    "fit": "sober.workflows.fit",
-    "grid": "sober.models.grid",
-    "load": "sober.models.model",
-    "open": "sober.workflows.opened",
-    "score": "sober.metrics",
-    "scorer": "sober.metrics",
-    "task": "sober.tasks",
-    "train": "sober.workflows.train",
-    "tune": "sober.workflows.tune",
-    "udr": "sober.criteria.udr",
-    "world": "sober.worlds",
-}
-_RENAMED = {
-    "encode": "encode_results",
-    "open": "open_results",
-    "task": "perform",
-    "udr": "udr_of_arrays",
-}  # public names that another name has at home
-_ROOMS = ("criteria", "methods", "metrics", "nets", "results", "tasks", "worlds")  # results can be called, too
-
-__all__ = [
-    "Adam",
-    "Codes",
-    "Collector",
-    "Comparison",
-    "Factor",
-    "Family",
-    "Fit",
-    "Model",
-    "Product",
-    "RequestError",
-    "Results",
-    "Run",
-    "Scale",
-    "Score",
-    "Scores",
-    "Study",
-    "Training",
-    "World",
-    "compare",
-    "criteria",
-    "encode",
-    "fit",
-    "grid",
-    "load",
-    "methods",
-    "metrics",
-    "nets",
-    "open",
-    "results",
-    "score",
-    "scorer",
-    "task",
-    "tasks",
-    "train",
-    "tune",
-    "udr",
-    "world",
-    "worlds",
-]
+__all__ = list(sorted(_NAMES))  # noqa: C413 -- so that linters see a list
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return _version()
-    if name in _ROOMS:
-        return importlib.import_module(f"sober.{name}")
-    if name not in _HOME:
+    if name not in _NAMES:
         raise AttributeError(f"module 'sober' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME[name]), _RENAMED.get(name, name))
+    from sober.installation import needing_extra  # noqa: PLC0415
+
+    with needing_extra(f"sober.{name}"):
+        if (_HERE / name).is_dir():  # a room, such as sober.metrics; sober.results can be called, too
+            return importlib.import_module(f"sober.{name}")
+        value = getattr(importlib.import_module(_MODULE_OF[_NAMES[name]]), _NAMES[name])
     globals()[name] = value  # from now on an attribute like any other
     return value
 
@@ -127,9 +39,6 @@ def __dir__() -> list[str]:
 
 
 def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415
+    from sober.installation import version  # noqa: PLC0415
 
-    try:
-        return version("sober")
-    except PackageNotFoundError:  # run from a source tree that is not installed
-        return "0+unknown"
+    return version()

@@ -1,7 +1,7 @@
 """Conditions on factors, as people write them: `red > green + 0.15 and elevation > pi / 4`, `shape == "heart"`.
 
-A condition is read as Python's grammar has it, and only comparisons, + - * /, and, or, not, pi, numbers, names of
-factors and names of classes in quotes are understood: nothing is ever executed. Nothing here needs JAX.
+A condition is parsed with Python's grammar. It may hold comparisons, + - * /, and, or, not, pi, numbers, names of
+factors, and names of classes in quotes. Nothing is executed, and nothing here needs JAX.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Num
 
-from sober.errors import RequestError, brief, listed
+from sober.errors import RequestError, brief, choices, listed, nearest
 from sober.types import Factor
 
 COMPARE = {
@@ -30,49 +30,52 @@ COMPARE = {
 COMPUTE = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 
 
-def true_of(
-    condition: str, about: Sequence[Factor], labels: Num[np.ndarray, "N K"], names: Collection[str] = ()
+def condition_mask(
+    condition: str, factors: Sequence[Factor], labels: Num[np.ndarray, "N K"], regions: Collection[str] = ()
 ) -> Bool[np.ndarray, " N"]:
-    """For which rows of factors a condition is true. `names` are conditions that a person could have named instead."""
+    """Whether a condition on the factors is true, for each row of labels.
+
+    `regions` are named conditions of the world: an error mentions them as alternatives.
+    """
     try:
         tree = ast.parse(condition.strip(), mode="eval").body
-        true = np.asarray(_evaluated(tree, condition, about, labels, names))
+        mask = np.asarray(_evaluated(tree, condition, factors, labels, regions))
     except RequestError:
         raise
     except (SyntaxError, TypeError, ValueError) as error:
         raise RequestError(f"the condition {condition!r} cannot be read ({brief(error)})") from error
-    if true.shape != (len(labels),) or true.dtype != bool:
+    if mask.shape != (len(labels),) or mask.dtype != bool:
         raise RequestError(f"the condition {condition!r} is not true or false for every picture: compare factors")
-    return true
+    return mask
 
 
-def check_condition(condition: str, about: Sequence[Factor], names: Collection[str] = ()) -> None:
-    """An error for what is wrong with a condition whatever the pictures, so that their labels need not be known."""
-    true_of(condition, about, np.zeros((0, len(about)), np.int64), names)
+def check_condition(condition: str, factors: Sequence[Factor], regions: Collection[str] = ()) -> None:
+    """Refuses a condition that is wrong for every possible label. It needs no labels."""
+    condition_mask(condition, factors, np.zeros((0, len(factors)), np.int64), regions)
 
 
-def _check_class(condition: str, about: Sequence[Factor], count: int, named: ast.AST, against: ast.AST) -> None:
-    """An error where a factor is compared with a class that it does not have, which would be true of no picture."""
-    factors = {factor.name: factor for factor in about}
-    match named, against:
-        case ast.Name(id=name), ast.Constant(value=value) if name in factors:
-            factor = factors[name]
+def _check_class(condition: str, factors: Sequence[Factor], rows: int, left: ast.AST, right: ast.AST) -> None:
+    """Refuses a comparison of a factor with a class that the factor does not have: no picture would match."""
+    by_name = {factor.name: factor for factor in factors}
+    match left, right:
+        case ast.Name(id=name), ast.Constant(value=value) if name in by_name:
+            factor = by_name[name]
         case _:
             return
     if factor.values and isinstance(factor.values[0], str):
         if value not in factor.values:
-            known = listed(map(str, factor.values))
-            raise RequestError(f"factor {name} has classes {known}, got {value!r} in the condition {condition!r}")
-    # Names of classes may be in files that are not here: whether there are any is known once there are labels.
-    elif isinstance(value, str) and (count or factor.kind != "categorical"):
+            classes = listed(map(str, factor.values))
+            raise RequestError(f"factor {name} has classes {classes}, got {value!r} in the condition {condition!r}")
+    # Without labels, a categorical factor may still get names of classes from files that are not here.
+    elif isinstance(value, str) and (rows or factor.kind != "categorical"):
         raise RequestError(f"factor {name} is a number, got {value!r} in the condition {condition!r}")
 
 
 def _evaluated(
-    tree: ast.AST, condition: str, about: Sequence[Factor], labels: Num[np.ndarray, "N K"], names: Collection[str]
+    tree: ast.AST, condition: str, factors: Sequence[Factor], labels: Num[np.ndarray, "N K"], regions: Collection[str]
 ) -> Any:
-    """What a condition gives for pictures with these labels."""
-    columns = {factor.name: k for k, factor in enumerate(about)}
+    """The value of a condition for pictures with these labels."""
+    columns = {factor.name: k for k, factor in enumerate(factors)}
 
     def value(node: ast.AST) -> Any:  # noqa: PLR0911 (a case for each kind of node)
         match node:
@@ -81,7 +84,7 @@ def _evaluated(
             case ast.Name(id="pi"):
                 return np.pi
             case ast.Name(id=name) if name in columns:
-                factor, column = about[columns[name]], labels[:, columns[name]]
+                factor, column = factors[columns[name]], labels[:, columns[name]]
                 return np.array(factor.values)[column.astype(int)] if factor.values else column
             case ast.BinOp(left=left, op=op, right=right) if type(op) in COMPUTE:
                 return COMPUTE[type(op)](value(left), value(right))
@@ -89,20 +92,22 @@ def _evaluated(
                 return -value(operand)
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 return ~value(operand)
-            case ast.BoolOp(op=op, values=parts):
-                joined = np.logical_and if isinstance(op, ast.And) else np.logical_or
-                return functools.reduce(joined, map(value, parts))
+            case ast.BoolOp(op=op, values=operands):
+                combine = np.logical_and if isinstance(op, ast.And) else np.logical_or
+                return functools.reduce(combine, map(value, operands))
             case ast.Compare(left=left, ops=ops, comparators=rest) if all(type(op) in COMPARE for op in ops):
                 for pair in itertools.pairwise((left, *rest)):
-                    _check_class(condition, about, len(labels), *pair)
-                    _check_class(condition, about, len(labels), *pair[::-1])
-                ends = [value(operand) for operand in (left, *rest)]
-                pairs = zip(ops, ends, ends[1:], strict=False)
+                    _check_class(condition, factors, len(labels), *pair)
+                    _check_class(condition, factors, len(labels), *pair[::-1])
+                values = [value(operand) for operand in (left, *rest)]
+                pairs = zip(ops, values, values[1:], strict=False)
                 return functools.reduce(np.logical_and, (COMPARE[type(op)](a, b) for op, a, b in pairs))
-        regions = f", or name the region {listed(names)}" if names else ""
+        if isinstance(node, ast.Name) and nearest(node.id, columns):
+            raise RequestError(f"{node.id!r} in the condition {condition!r} is no factor: {choices(node.id, columns)}")
+        or_region = f", or name the region {listed(regions)}" if regions else ""
         raise RequestError(
             f"{ast.unparse(node)!r} in the condition {condition!r} is not understood: compare the factors "
-            f"{listed(columns)} with numbers or with names in quotes, joined by and, or, not{regions}"
+            f"{listed(columns)} with numbers or with names in quotes, joined by and, or, not{or_region}"
         )
 
     return value(tree)

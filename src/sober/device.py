@@ -1,14 +1,16 @@
-"""The machine underneath: devices, memory, what the compiler should leave out, and the random numbers of training."""
+"""The machine underneath: devices, memory, compiler options, and the random numbers of training."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import jax
 import jax.numpy as jnp
@@ -16,19 +18,21 @@ from jax.experimental.compilation_cache import compilation_cache
 from jax.extend.random import define_prng_impl
 from jaxtyping import Array, Int, Key, UInt32
 
-from sober.files import cache_dir
+from sober.errors import RequestError
+from sober.files import cache_dir, writable_folder
 
 T = TypeVar("T")
 
-RESOURCE_EXHAUSTED = 8  # the status code of an error of JAX where memory ran out, on a CPU and on a GPU
-MEMINFO = Path("/proc/meminfo")  # what Linux says of its memory
+RESOURCE_EXHAUSTED = 8  # the status code of JAX's error when memory runs out, on a CPU and on a GPU
+MEMINFO = Path("/proc/meminfo")  # where Linux reports its memory
+KEPT_FROM_SECONDS, KEPT_BYTES = 0.2, 2**29  # on a CPU: programs that took this long to compile, as many as fit
+CACHE_FOLDER, CACHE_FROM_SECONDS = "jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs"
 
-# How long a program runs, which says how long it may take to compile.
-Runs = Literal["for hours", "for seconds", "once"]
+RunTime = Literal["for hours", "for seconds", "once"]  # how long a program runs: it may take as long to compile
 
-# On a CPU programs of batched products are better without: running small operations side by side while the products
-# already use all cores, and handing products to a library that is slower at these shapes. And with: vectors as wide as
-# the machine has, and what the compiler does by itself, whatever XLA_FLAGS may ask for other programs.
+# Batched products on a CPU run faster without two options: small operations side by side (the products already use all
+# cores), and a library for products that is slower at these shapes. They run faster with vectors as wide as the machine
+# has. The last two are the compiler's defaults, whatever XLA_FLAGS asks for other programs.
 FAST_ON_CPU: Mapping[str, Any] = {
     "xla_cpu_enable_concurrency_optimized_scheduler": False,
     "xla_cpu_experimental_ynn_fusion_type": "",
@@ -36,49 +40,94 @@ FAST_ON_CPU: Mapping[str, Any] = {
     "xla_backend_optimization_level": 3,
     "xla_cpu_use_fusion_emitters": True,
 }
-# No search for better kernels than the library's. On an H200 a forward pass of thirty encoders in float32 compiled in
-# 0.6 s instead of 15 s so, and took 11 ms instead of 10.
+# No search for kernels better than the library's. On an H200 this compiles a forward pass of thirty encoders in float32
+# in 0.6 s instead of 15 s; the pass takes 11 ms instead of 10.
 QUICK_ON_GPU: Mapping[str, Any] = {"xla_gpu_enable_triton_gemm": False}
-# Random weights are long programs that do little: more than half of the time would go into making them faster.
+# Programs that run once gain nothing from products that were chosen by timing them.
+ONCE_ON_GPU: Mapping[str, Any] = {**QUICK_ON_GPU, "xla_gpu_autotune_level": 0}
+# Programs that draw random weights are long and run once: optimising them would take more than half of the time.
 QUICK_ON_CPU: Mapping[str, Any] = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
-# The compiler merges equal results early in a program for several devices and late in one for a single device, and how
-# it rewrites a quotient, and so how that is rounded, depends on what is merged by then. Unmerged, bits are the same.
+# The compiler merges equal results early for several devices and late for one. What is merged changes how a quotient is
+# rewritten and rounded. Without merging, results have the same bits on any number of devices.
 SAME_ON_CPUS: Mapping[str, Any] = {"xla_disable_hlo_passes": "cse"}
 
 
-@functools.cache
-def compiler_options(runs: Runs = "for hours") -> dict[str, Any]:
-    """Options for `jax.jit`, those that this version of the compiler knows."""
+@functools.lru_cache(maxsize=len(get_args(RunTime)))
+def compiler_options(run_time: RunTime = "for hours") -> dict[str, Any]:
+    """Options for `jax.jit`. Leaves out options that this version of the compiler does not know."""
     wanted: Mapping[str, Any]
     if jax.default_backend() == "cpu":
-        wanted = QUICK_ON_CPU if runs == "once" else FAST_ON_CPU
+        wanted = QUICK_ON_CPU if run_time == "once" else FAST_ON_CPU
         wanted = {**wanted, **SAME_ON_CPUS} if len(local_devices()) > 1 else wanted
     else:
-        wanted = {} if runs == "for hours" else QUICK_ON_GPU
-    known: dict[str, Any] = {}
+        wanted = {"for hours": {}, "for seconds": QUICK_ON_GPU, "once": ONCE_ON_GPU}[run_time]
+    supported: dict[str, Any] = {}
     for name, value in wanted.items():
         with contextlib.suppress(jax.errors.JaxRuntimeError):
             jax.jit(lambda: 0, compiler_options={name: value}).lower().compile()
-            known[name] = value
-    return known
+            supported[name] = value
+    return supported
 
 
-def keep_compilations() -> None:
-    """On a GPU, keeps compiled programs in the cache folder, unless JAX has been told of another.
+@contextlib.contextmanager
+def kept_compilations() -> Iterator[None]:
+    """Keeps the programs compiled inside the block in the cache folder; JAX's settings are restored at its end.
 
-    The compiler picks a GPU's product kernels by timing them, so a second process may pick others, which sum in another
-    order. A kept program is the same program: what resumes is bitwise what was stopped, and starts without compiling.
+    Does nothing where JAX has a cache folder already, or where none can be written. The next process with the same
+    program starts without compiling. A GPU's compiler chooses kernels by timing them, so a second process may choose
+    others, which sum in another order: there the kept program also gives a resumed training the same bits. On a CPU
+    only programs that take long to compile are kept, for processors with the same instructions.
     """
-    chosen = getattr(jax.config, "jax_compilation_cache_dir", None)
-    if jax.default_backend() == "cpu" or chosen is not None:
+    if jax.config.values[CACHE_FOLDER] is not None:
+        yield
         return
-    jax.config.update("jax_compilation_cache_dir", str(cache_dir() / "compiled"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    compilation_cache.reset_cache()  # JAX decides once, at its first compilation, whether there is a cache
+    cpu = jax.default_backend() == "cpu"
+    folder = cache_dir() / "compiled" / (f"cpu-{processor()}" if cpu else "")
+    try:
+        writable_folder(folder)
+    except RequestError:
+        yield
+        return
+    before = {name: jax.config.values[name] for name in (CACHE_FOLDER, CACHE_FROM_SECONDS)}
+    _configure({CACHE_FOLDER: str(folder), CACHE_FROM_SECONDS: KEPT_FROM_SECONDS if cpu else 0.0})
+    try:
+        yield
+    finally:
+        _configure(before)
+        if cpu:
+            remove_oldest(folder, KEPT_BYTES)
+
+
+def processor() -> str:
+    """Eight digits that differ between processors: a compiled program uses the instructions of one."""
+    table = Path("/proc/cpuinfo")
+    lines = table.read_text().splitlines() if table.exists() else []
+    instructions = next((line for line in lines if line.startswith(("flags", "Features"))), platform.machine())
+    return hashlib.sha256(instructions.encode()).hexdigest()[:8]
+
+
+def remove_oldest(folder: Path, most_bytes: int) -> None:
+    """Removes the files that were written longest ago until the others take at most `most_bytes`."""
+    files = []
+    for path in folder.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # another process has removed it
+            files.append((path.stat().st_mtime, path.stat().st_size, path))
+    total = sum(size for _, size, _ in files)
+    for _, size, path in sorted(files):
+        if total <= most_bytes:
+            return
+        path.unlink(missing_ok=True)
+        total -= size
+
+
+def _configure(settings: Mapping[str, Any]) -> None:
+    for name, value in settings.items():
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()  # JAX decides only once, at its first compilation, whether there is a cache
 
 
 def local_devices() -> tuple[jax.Device, ...]:
-    """The devices to work on: all that JAX shows of this machine, or the one that `jax.default_device` names."""
+    """The devices to work on: all local devices of JAX, or the `jax.default_device` if one is set."""
     chosen = getattr(jax.config, "jax_default_device", None)
     if chosen is None:
         return tuple(jax.local_devices())
@@ -86,31 +135,34 @@ def local_devices() -> tuple[jax.Device, ...]:
 
 
 def free_memory() -> int:
-    """Bytes to work in, on each device: what is free on a GPU; on a CPU half of what is available, which others share.
+    """Bytes to work in on each device: the free memory of a GPU, or half of a CPU's, which other programs share.
 
-    All devices are given as much work, so it is what the fullest of them has.
+    Devices get equal work, so the one with the least free memory decides.
     """
     devices = local_devices()
     stats = [device.memory_stats() for device in devices]
-    if all(each and "bytes_limit" in each for each in stats):
-        return min(each["bytes_limit"] - each["bytes_in_use"] for each in stats)
+    if all(memory and "bytes_limit" in memory for memory in stats):
+        return min(memory["bytes_limit"] - memory["bytes_in_use"] for memory in stats)
     try:
         lines = MEMINFO.read_text().splitlines()
         available = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):  # macOS has no such file: all memory there is
+    except (OSError, StopIteration):  # macOS has no such file: count all memory
         available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return available // 2 // len(devices)
 
 
-def evenly(items: Sequence[T], most: int) -> list[list[T]]:
-    """In as few parts as hold at most so many each, of one size but for the last: one compilation serves most."""
-    parts = max(1, -(-len(items) // max(1, most)))
-    size = max(1, -(-len(items) // parts))
+def equal_chunks(items: Sequence[T], most: int) -> list[list[T]]:
+    """As few chunks of at most `most` items as possible, all of one size except the last.
+
+    One compilation then serves all chunks but the last.
+    """
+    count = max(1, -(-len(items) // max(1, most)))
+    size = max(1, -(-len(items) // count))
     return [list(items[start : start + size]) for start in range(0, len(items), size)]
 
 
 def device_kind() -> str:
-    """The device that is computed on, as JAX names it."""
+    """JAX's name for the kind of the first local device."""
     return str(jax.local_devices()[0].device_kind)
 
 
@@ -120,26 +172,26 @@ def out_of_memory(error: jax.errors.JaxRuntimeError) -> bool:
 
 
 def fenced(f: Callable[..., T], otherwise: Callable[..., T], *arguments: Any) -> T:
-    """f(*arguments), which a CPU computes as it stands, fused with nothing before or after: its compiler does not look
-    past a choice. `otherwise` is never run; it gives results of the same shapes, and must not be f, which would be no
-    choice."""
+    """f(*arguments), which a CPU's compiler fuses with nothing before or after: it does not fuse across a branch.
+
+    `otherwise` is never run. It must give results of the same shapes, and must not be f, or the branch disappears.
+    """
     return jax.lax.cond(jax.lax.optimization_barrier(True), f, otherwise, *arguments)
 
 
 def random_key(words: UInt32[Array, " 2"]) -> Key[Array, ""]:
-    """A key of these 64 bits for the programs of training: its numbers are those of `jax.random` with threefry2x32.
+    """A key of these 64 bits for training programs. It gives the numbers of `jax.random` with threefry2x32.
 
-    On a CPU JAX goes through the rounds of the hash in a loop of small kernels; here they are written out, and compile
-    sooner. On two cores, the best of several alternating rounds: 2.2 s instead of 4.1 for the training of 8 `small`
-    β-VAEs on blocks, 2.9 instead of 6.2 for 4 of them on noisy_dsprites, 3.8 instead of 4.9 for 4 `conv` ones on
-    dsprites; the program that makes weights takes 0.1 s longer. A step takes as long either way (3, 55 and 250 ms), and
-    models are bitwise the same.
+    On a CPU JAX runs the rounds of the hash in a loop of small kernels. Here they are unrolled, which compiles faster
+    and gives the same bits. On two cores, best of several alternating rounds: 2.2 s instead of 4.1 to compile the
+    training of 8 `small` β-VAEs on blocks, 2.9 instead of 6.2 for 4 of them on noisy_dsprites, 3.8 instead of 4.9 for 4
+    `conv` ones on dsprites; the program that makes weights takes 0.1 s longer. A step takes as long (3, 55, 250 ms).
     """
-    return jax.random.wrap_key_data(words, impl=_WRITTEN_OUT if jax.default_backend() == "cpu" else "threefry2x32")
+    return jax.random.wrap_key_data(words, impl=_UNROLLED if jax.default_backend() == "cpu" else "threefry2x32")
 
 
 def seed_key(seed: int) -> Key[Array, ""]:
-    """`jax.random.key(seed)` for programs that are compiled to run for long: the same numbers."""
+    """`jax.random.key(seed)` for long-running programs: the same numbers, from `random_key`."""
     return random_key(jax.random.key_data(jax.random.key(seed, impl="threefry2x32")))
 
 
@@ -159,7 +211,7 @@ def threefry(
 
 
 def _hashed(key: UInt32[Array, " 2"], counts: UInt32[Array, "*n"]) -> tuple[UInt32[Array, "*n"], UInt32[Array, "*n"]]:
-    # Fenced: else each pixel that a random number colours would hash it again.
+    # Fenced: otherwise the hash is computed again for every pixel that a random number colours.
     words = jnp.broadcast_arrays(key[0], key[1], jnp.uint32(0), counts)
     return fenced(threefry, lambda *words: words[2:], *words)
 
@@ -190,6 +242,6 @@ def _random_bits(key: UInt32[Array, " 2"], width: int, shape: tuple[int, ...]) -
     return (high ^ low).astype(jnp.dtype(f"uint{width}"))
 
 
-_WRITTEN_OUT = define_prng_impl(
+_UNROLLED = define_prng_impl(
     key_shape=(2,), seed=_seed, split=_split, random_bits=_random_bits, fold_in=_fold_in, name="sober", tag="sober"
 )

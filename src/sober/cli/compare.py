@@ -1,27 +1,26 @@
-"""`sober score` of several files: their codes compared. Needs no JAX."""
+"""`sober score` with several files compares their codes. Needs no JAX."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from rich.markup import escape
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from sober.cli.console import console
+from sober.cli.printed import Column, FittedTable
 from sober.errors import RequestError, counted
-from sober.metrics.comparison import Comparison, Difference
-from sober.workflows.compare import compare
+from sober.short_text import encodable
+from sober.types import Codes
 
-ABOUT_ROWS = ("factors", "groups", "weights")  # what all files must have in common, each as the first has it
-ABOUT_FACTORS = ("names", "kinds")
+if TYPE_CHECKING:
+    import numpy as np
+
+    from sober.metrics.scoring.comparison import Comparison, Difference
 
 
 def compare_files(
-    files: Mapping[Path, Mapping[str, np.ndarray]],
+    files: Mapping[Path, Codes],
     metrics: Sequence[str] | None,
     *,
     preset: str,
@@ -29,90 +28,115 @@ def compare_files(
     halves: int,
     out: Path | None,
 ) -> Comparison:
-    """The codes in several files, by the name of the file."""
-    (first, one), *others = files.items()
-    for path, arrays in others:
-        for what in (*ABOUT_ROWS, *ABOUT_FACTORS):
-            if not _same(one.get(what), arrays.get(what)):
-                raise RequestError(f"{path} has other {what} than {first}: compare codes of the same rows and factors")
+    """Compares the codes of several files. Each file's codes get the file's name."""
+    from sober.requests.compare import compare
+
+    (first_path, first), *others = files.items()
+    for path, codes in others:
+        if difference := _first_difference(first, codes):
+            raise RequestError(
+                f"{path} has other {difference} than {first_path}: compare codes of the same rows and factors"
+            )
     names = names_of(list(files))
-    about: dict[str, Any] = {what: one[what].astype(str).tolist() for what in ABOUT_FACTORS if what in one}
-    about |= {what: one[what] for what in ABOUT_ROWS if what in one}
     return compare(
-        {names[path]: arrays["codes"] for path, arrays in files.items()},
-        logvar={names[path]: arrays["logvar"] for path, arrays in files.items() if "logvar" in arrays},
+        {names[path]: codes for path, codes in files.items()},
         metrics=None if metrics is None else list(metrics),
         preset=preset,
         seed=seed,
         halves=halves,
         out=out,
-        **about,
     )
 
 
-def _same(one: np.ndarray | None, other: np.ndarray | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    numbers = one.dtype.kind == "f" and other.dtype.kind == "f"
-    return np.array_equal(one, other, equal_nan=numbers)
+def _first_difference(first: Codes, other: Codes) -> str:
+    """In what two codes differ that are not of the same rows and factors; empty if they are."""
+    if first.mean.shape[0] != other.mean.shape[0]:
+        return "rows"
+    if len(first.about) == len(other.about):
+        for name in ("name", "kind"):
+            if [getattr(factor, name) for factor in first.about] != [getattr(factor, name) for factor in other.about]:
+                return f"{name}s"
+    if first.about != other.about:
+        return "factors"
+    arrays = ("factors", "known", "groups", "weights")
+    return next((name for name in arrays if not _same(getattr(first, name), getattr(other, name))), "")
+
+
+def _same(first: np.ndarray | None, second: np.ndarray | None) -> bool:
+    import numpy as np
+
+    if first is None or second is None:
+        return first is second
+    return np.array_equal(first, second)
 
 
 def names_of(paths: Sequence[Path]) -> dict[Path, str]:
-    """Files by what they are called, without folder and ending where that tells them apart."""
+    """A name for each file: without folder and ending if that is unique, else the whole path."""
     times = Counter(path.stem for path in paths)
-    return {path: path.stem if times[path.stem] == 1 else str(path) for path in paths}
+    return {path: encodable(path.stem if times[path.stem] == 1 else path) for path in paths}
 
 
-def plain_comparison(found: Comparison) -> dict[str, Any]:
+def plain_comparison(comparison: Comparison) -> dict[str, Any]:
     """A comparison as JSON can hold it."""
     return {
-        "scores": {name: dict(scores) for name, scores in found.scores.items()},
-        "errors": {name: dict(errors) for name, errors in found.errors.items()},
-        "differences": [difference._asdict() for difference in found.differences],
-        "rows": found.rows,
-        "groups": found.groups,
-        "halves": found.halves,
-        "level": found.level,
+        "scores": {name: dict(scores) for name, scores in comparison.scores.items()},
+        "errors": {name: dict(errors) for name, errors in comparison.errors.items()},
+        "differences": [difference._asdict() for difference in comparison.differences],
+        "rows": comparison.rows,
+        "groups": comparison.groups,
+        "halves": comparison.halves,
+        "level": comparison.level,
     }
 
 
-def print_comparison(found: Comparison) -> None:
-    """One table of scores; then, for each pair, the differences that are real."""
-    console.print(scores_table(found))
-    for difference in found.real():
-        console.print(_line(difference), soft_wrap=True)
+def print_comparison(comparison: Comparison) -> None:
+    """Prints a table of scores, and then each real difference of two codes."""
+    console.print(scores_table(comparison))
+    if comparison.real():
+        console.print("", differences_table(comparison.real()))
     console.print(
-        f"[dim]{len(found.real())} of {counted(len(found.differences), 'difference')} real after adjusting for their "
-        f"number; {found.level:.0%} intervals from {found.halves} halves of the {_units(found)}[/]",
-        soft_wrap=True,
+        f"{len(comparison.real())} of {counted(len(comparison.differences), 'difference')} are real after "
+        f"adjusting for their number; {comparison.level:.0%} intervals from {comparison.halves} halves of the "
+        f"{_units(comparison)}",
+        style="dim",
     )
 
 
-def _units(found: Comparison) -> str:
-    return f"{found.rows:,} rows" if found.groups is None else f"{found.groups:,} groups"
+def _units(comparison: Comparison) -> str:
+    return f"{comparison.rows:,} rows" if comparison.groups is None else f"{comparison.groups:,} groups"
 
 
-def _line(difference: Difference) -> str:
-    better = f", {escape(difference.better)} is better" if difference.better else ""
-    return (
-        f"[bold]{difference.score}[/]  {escape(difference.second)} less {escape(difference.first)}: "
-        f"{difference.value:+.4f} ({difference.low:+.4f} to {difference.high:+.4f}){better}"
-    )
+def differences_table(differences: Sequence[Difference]) -> FittedTable:
+    """The real differences: the second codes less the first, with the interval, and which of both is better."""
+    columns = [
+        Column("real difference", style="bold"),
+        Column("of"),
+        Column("value", "right"),
+        Column("interval", "right"),
+        Column("better", wraps=True),
+    ]
+    rows = [
+        [
+            difference.score,
+            f"{difference.second} less {difference.first}",
+            f"{difference.value:+.4f}",
+            f"{difference.low:+.4f} to {difference.high:+.4f}",
+            difference.better or "",
+        ]
+        for difference in differences
+    ]
+    return FittedTable(columns, rows)
 
 
-def scores_table(found: Comparison) -> Table:
+def scores_table(comparison: Comparison) -> FittedTable:
     """A row for each score, a column for each of the codes."""
-    table = Table(box=None, header_style="dim")
-    table.add_column("score", no_wrap=True, style="bold")
-    for name in found.names:
-        table.add_column(escape(name), justify="right", overflow="fold")
-    for score in found.measured:
-        table.add_row(score, *(_value(found, name, score) for name in found.names))
-    return table
+    columns = [Column("score", style="bold"), *(Column(name, "right") for name in comparison.names)]
+    rows = [[score, *(_value(comparison, name, score) for name in comparison.names)] for score in comparison.measured]
+    return FittedTable(columns, rows)
 
 
-def _value(found: Comparison, name: str, score: str) -> str:
-    if score not in found.scores[name]:
+def _value(comparison: Comparison, name: str, score: str) -> str:
+    if score not in comparison.scores[name]:
         return "–"
-    error = found.errors[name].get(score)
-    return f"{found.scores[name][score]:.4f}" + ("" if error is None else f" [dim]± {error:.4f}[/]")
+    error = comparison.errors[name].get(score)
+    return f"{comparison.scores[name][score]:.4f}" + ("" if error is None else f" ± {error:.4f}")

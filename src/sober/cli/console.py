@@ -3,38 +3,77 @@
 from __future__ import annotations
 
 import datetime
-import functools
 import math
+import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import rich.progress
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.padding import Padding
 from rich.progress import BarColumn, ProgressColumn, Task, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
 from rich.text import Text
 
 from sober.errors import counted
-from sober.training.progress import Progress
+from sober.training.progress import TrainingProgress
 
-LOOK_EVERY = 2.0  # seconds between looks at what others do, or ten times as long as a look takes
+LOOK_EVERY = 2.0  # seconds between two looks at the folder, or ten times as long as a look takes if that is longer
 
-console = Console(highlight=False)
-errors = Console(stderr=True, highlight=False)
+# What a terminal obeys instead of showing: control characters (but tabs and ends of lines), and marks that turn the
+# direction of writing. Bytes of a file's name that are no text cannot be printed at all.
+OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+NO_TEXT = re.compile("[\ud800-\udfff]")
 
 
-def indented(text: str) -> None:
+def harmless(text: str) -> str:
+    """Text without anything that a terminal would obey: a name from a file cannot clear the screen."""
+    return text if text.isprintable() else NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", OBEYED.sub("", text))
+
+
+class Terminal(Console):
+    """Where commands print: all text goes to the terminal through here.
+
+    Text is printed as it is: brackets in it are no markup, and `:name:` is no picture. `line` gives parts of a line a
+    style. Whatever a terminal would obey is left out.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(markup=False, emoji=False, highlight=False, **settings)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=harmless(segment.text))
+
+
+console = Terminal()
+errors = Terminal(stderr=True)
+
+
+def line(*parts: object) -> Text:
+    """A line made of parts, each a value or a pair of a value and its style: `line("wrote ", (path, "bold"))`."""
+    styled = [value if isinstance(value, tuple) else (value, "") for value in parts]
+    return Text.assemble(*((str(value), style) for value, style in styled))
+
+
+def indented(text: RenderableType) -> None:
     console.print(Padding(text, (0, 0, 0, 4)))
 
 
+def complain(sentence: str, style: str = "yellow") -> None:
+    """Prints a warning or an error, on one line, to the error output."""
+    errors.print(sentence, style=style, soft_wrap=True)
+
+
 class _Speed(ProgressColumn):
-    """Model-steps a second and the time left, from the trainer's own clock, which leaves compilation out."""
+    """Model-steps a second and the time left, as the trainer measures them, without compilation."""
 
     def render(self, task: Task) -> Text:
         rate, left = task.fields.get("rate"), task.fields.get("left", math.nan)
-        if rate is None:  # not a training
+        if rate is None:  # the bar is not for training
             return Text("" if not task.total else f"{task.percentage:.0f}%", style="cyan")
         if not rate:
             return Text("compiling", style="dim")
@@ -48,60 +87,71 @@ class Bar:
     def __init__(self, bar: rich.progress.Progress) -> None:
         self.bar = bar
         self.task: TaskID | None = None
-        self.second: TaskID | None = None
+        self.second: TaskID | None = None  # the bar for work after training
         self.next_look = -math.inf
 
-    def progress(self, progress: Progress) -> None:
+    def progress(self, progress: TrainingProgress) -> None:
         cohort = f"cohort {progress.cohort}/{progress.cohorts} · " if progress.cohorts > 1 else ""
         loss = "" if math.isnan(progress.loss) else f" · loss {progress.loss:.4g}"
-        what = f"{cohort}{counted(progress.models, 'model')} · step {progress.step:,}{loss}"
-        if self.task is None:  # not before there is something to show: a refused request draws no bar
-            self.task = self.bar.add_task(what)
-        self.bar.update(self.task, total=progress.total, completed=progress.done, description=what)
+        description = f"{cohort}{counted(progress.models, 'model')} · step {progress.step:,}{loss}"
+        if self.task is None:  # the first progress adds the bar, so a refused request draws none
+            self.task = self.bar.add_task(description)
+        self.bar.update(self.task, total=progress.total, completed=progress.done, description=description)
         self.bar.tasks[self.task].fields.update(rate=progress.rate, left=progress.seconds_left)
 
     def note(self, text: str) -> None:
-        self.bar.console.print(f"[yellow]{text}[/]")
+        self.bar.console.print(text, style="yellow")
 
-    def stage(self, what: str, done: int, total: int) -> None:
-        """A second bar for what comes after training, whatever it is just now."""
+    def stage(self, stage: str, done: int, total: int) -> None:
+        """Draws a second bar for work after training, such as encoding or scoring."""
         if self.second is None:
-            self.second = self.bar.add_task(what)
-        self.bar.update(self.second, description=what, completed=done, total=total, visible=done < total)
+            self.second = self.bar.add_task(stage)
+        self.bar.update(self.second, description=stage, completed=done, total=total, visible=done < total)
+
+    def end(self) -> None:
+        """Hides the second bar: where no terminal is, a bar that is left is printed, before the JSON of a command."""
+        if self.second is not None:
+            self.bar.update(self.second, visible=False)
 
     def looked(self, folder: Path) -> None:
-        """A bar for what others do on a folder, looked at now and then."""
+        """Draws a bar for the work of other processes on a folder. Looks at the folder now and then."""
         if time.monotonic() < self.next_look:
             return
-        from sober.workflows.status import status  # noqa: PLC0415 -- for those who wait for others
+        from sober.requests.status import status
 
-        started, now = time.monotonic(), status(folder)
+        started, progress = time.monotonic(), status(folder)
         self.next_look = started + max(LOOK_EVERY, 10 * (time.monotonic() - started))
         if self.task is None:
             self.task = self.bar.add_task("")
-        what = f"{now.trained:,} of {counted(now.runs, 'run')} trained · {counted(len(now.claimed), 'worker')} busy"
-        rate = sum(note.get("rate") or 0.0 for note in now.running)
-        self.bar.update(self.task, description=what, completed=now.trained, total=now.runs)
-        left = math.nan if now.seconds_left is None else now.seconds_left
+        description = (
+            f"{progress.trained:,} of {counted(progress.runs, 'run')} trained · "
+            f"{counted(len(progress.claimed), 'worker')} busy"
+        )
+        rate = sum(note.get("rate") or 0.0 for note in progress.running)
+        self.bar.update(self.task, description=description, completed=progress.trained, total=progress.runs)
+        left = math.nan if progress.seconds_left is None else progress.seconds_left
         self.bar.tasks[self.task].fields.update(rate=rate or None, left=left)
-
-    def counting(self, what: str) -> Callable[[int, int], None]:
-        """The second bar, for work after training that reports (done, total)."""
-        return functools.partial(self.stage, what)
 
 
 @contextmanager
 def bar() -> Iterator[Bar]:
-    """A progress bar on the terminal; on a file or a pipe, nothing but the notes."""
-    columns = (TextColumn("{task.description}"), BarColumn(8), _Speed())  # all of it within 80 columns
+    """A progress bar on the terminal. A file or a pipe gets only the notes."""
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(8), _Speed())  # fits into 80 columns
     with rich.progress.Progress(*columns, console=console, refresh_per_second=4) as drawn:
-        yield Bar(drawn)
+        watcher = Bar(drawn)
+        yield watcher
+        watcher.end()
 
 
 @contextmanager
-def counting(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar for work that reports (done, total), as often as it likes and for as many rounds as it has."""
-    columns = (TextColumn(what), BarColumn(16), TaskProgressColumn(), TimeRemainingColumn())
+def counting(description: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar for work that reports (done, total) any number of times."""
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(16),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+    )
     with rich.progress.Progress(*columns, console=console, transient=True) as drawn:
-        task = drawn.add_task(what, total=None)
+        task = drawn.add_task(description, total=None)
         yield lambda done, total: drawn.update(task, completed=done, total=total)

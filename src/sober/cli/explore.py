@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from sober.cli.console import console
+from sober.cli.console import console, line
 from sober.errors import RequestError
-from sober.models.model import Model, load
-from sober.report.explorer import explore as write_explorer
-from sober.results.folder import Folder
-from sober.workflows.fit import pictures as world_of
-from sober.workflows.shown import best_run
-from sober.worlds import World, world
+
+if TYPE_CHECKING:
+    from sober.models.model import Model
+    from sober.requests.results import Results
+    from sober.worlds import World
 
 
 def explore(
@@ -28,37 +27,44 @@ def explore(
     out: Path = Path("explorer.html"),
     seed: int = 0,
 ) -> None:
-    """Write a page on which sliders move a model's latents and the picture follows, drawn by the model's own decoder.
+    """Write a page with a slider for each latent of a model. When a slider moves, the decoder draws the new picture.
 
-    Without PICTURES it starts from those that the model was trained on. Of a folder it shows the model that was chosen
-    by `fit`, else the best by what was measured; --run names another.
+    Without PICTURES, the page starts from pictures of the world that the model was trained on. From a folder, it shows
+    the model that `fit` chose, or else the model with the best score; --run names another.
 
     Examples: `sober explore fitted/` · `sober explore runs/blocks --run 3f2a --out blocks.html`
 
     Parameters
     ----------
     run
-        Which model of a folder: the beginning of its identity.
+        The model of a folder to show, by the beginning of its identity.
     out
         Where to write the page.
     seed
-        Of the pictures to start from.
+        Seed of the random pictures to start from.
     """
+    from sober.requests.explore import explore as write_explorer
+
     folder = _folder_of(model)
     opened = _opened(model, folder, run)
-    shown = world_of(pictures) if pictures is not None else _trained_on(opened, folder)
-    console.print(f"wrote [bold]{write_explorer(opened, shown, out, seed=seed)}[/]")
+    first_pictures = _trained_on(opened, folder) if pictures is None else _given(pictures, opened, folder)
+    console.print(line("wrote ", (write_explorer(opened, first_pictures, out, seed=seed), "bold")))
 
 
-def _folder_of(path: Path) -> Folder | None:
-    """The folder of results that a path is, or that a model's file lies in."""
+def _folder_of(path: Path) -> Results | None:
+    """The folder of results at a path, or around a model's file. None if there is no such folder."""
+    from sober.requests.results import open_results
+
     for folder in (path, path.parent, path.parent.parent):
         if (folder / "request.json").exists():
-            return Folder.open(folder)
+            return open_results(folder)
     return None
 
 
-def _opened(path: Path, folder: Folder | None, run: str | None) -> Model:
+def _opened(path: Path, folder: Results | None, run: str | None) -> Model:
+    from sober.evaluation.showcase_choice import best_run
+    from sober.models.model import load
+
     if run is not None:
         if folder is None:
             raise RequestError(f"{path} is no folder of results: --run names one of its models")
@@ -68,13 +74,23 @@ def _opened(path: Path, folder: Folder | None, run: str | None) -> Model:
     return load(path)
 
 
-def _trained_on(model: Model, folder: Folder | None) -> World:
-    """The world of a model: as its folder opens it, else by its name."""
+def _given(pictures: str, model: Model, folder: Results | None) -> World:
+    """Pictures in a folder, as the model's own were prepared; or the world of this name."""
+    from sober.requests.fit.new_pictures import pictures_for
+
+    trained_on = None if folder is None else folder.request.worlds.get(model.run.world)
+    return pictures_for(model, pictures, trained_on)
+
+
+def _trained_on(model: Model, folder: Results | None) -> World:
+    """The world that a model was trained on: opened as in its folder, or by its name if there is no folder."""
+    from sober.worlds import world
+
     if folder is not None and model.run.world in folder.families:
         return folder.families[model.run.world].world
     try:
         return world(model.run.world)
     except RequestError as error:
         raise RequestError(
-            f"{model.run.world} cannot be opened by its name: give the pictures to start from"
+            f"{model.run.world} cannot be opened by its name: name PICTURES to start from, after the model"
         ) from error

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sober.cli.console import bar, console
+from sober.cli.console import bar, console, line
 from sober.cli.options import Folder
-from sober.workflows.opened import open_results
 
 
 def report(folder: Folder, /, *, out: Path | None = None, figures: Path | None = None) -> None:
-    """Write what a folder of results has to say: one HTML file that opens anywhere, without a network.
+    """Write the report of a folder's results: one HTML file that opens anywhere, without a network.
 
     Examples: `sober report runs/demo` · `sober report runs/demo --out demo.html --figures figures/`
 
     Parameters
     ----------
     out
-        Where to write it; DIR/report.html by default, and here where the folder is only read.
+        Where to write the file; DIR/report.html by default, or the current folder if DIR is read-only.
     figures
-        A folder for the figures as PDF and SVG.
+        Folder in which to write the figures as PDF and SVG, too.
     """
+    from sober.requests.results import open_results
+
     results = open_results(folder)
     with bar() as watcher:
         path = results.report(out, figures, watcher)
-    console.print(f"wrote [bold]{path}[/]", soft_wrap=True)
+    console.print(line("wrote ", (path, "bold")), soft_wrap=True)

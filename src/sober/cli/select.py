@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-
-from rich.table import Table
+from typing import TYPE_CHECKING
 
 from sober.cli.console import bar, console
-from sober.cli.options import Folder, Json, Set
+from sober.cli.options import Folder, Json, Preference, Set
+from sober.cli.printed import Column, FittedTable
 from sober.cli.score import json_text
-from sober.criteria import Ranking
-from sober.criteria.criterion import UNFIT
-from sober.criteria.registry import USUAL
-from sober.results.request import JUDGED_BY
+from sober.defaults import JUDGED_BY
+from sober.settings_text import parse_settings
 from sober.types import Run
-from sober.words import parse_settings
-from sober.workflows.opened import open_results
-from sober.workflows.select import select as select_models
+
+if TYPE_CHECKING:
+    from sober.criteria import Ranking
+    from sober.criteria.ranked_models import RankedModel, RankedSetting
+
+# The columns that name a model in a ranking.
+MODEL = (Column("place"), Column("model", style="cyan", wraps=True), Column("run"))
 
 
 def select(
     folder: Folder,
     /,
     *,
-    criterion: str = USUAL,
+    prefer: Preference = None,
+    criterion: str | None = None,
     set_: Set = None,
     pictures: int = JUDGED_BY,
     seed: int = 0,
@@ -32,35 +35,42 @@ def select(
 ) -> None:
     """Rank the models in a folder without labels: the model to use, the setting to train with, and how sure that is.
 
-    Several criteria count alike: models are ranked by the mean of their ranks. What they say goes into the folder's
-    table; what is there is not computed again.
+    Sober weighs agreement with the other models (UDR) against how well a model explains the pictures (ELBO), by what
+    you prefer. With --criterion, models go by their mean rank under these criteria instead. The criteria's scores go
+    into the folder's table; scores that are already there are not computed again.
 
     Examples:
 
     `sober select runs/blocks`
+
+    `sober select runs/blocks --prefer complete`
 
     `sober select runs/blocks --criterion udr,pipe_rec --set mixing=permuted`
 
     Parameters
     ----------
     criterion
-        One or several, separated by commas, as `sober criteria` lists them.
+        Instead of --prefer: one or several criteria, separated by commas; `sober criteria` lists them.
     set_
         Settings of the criteria, as in similarity=spearman; may be given more than once.
     pictures
-        How many pictures the models are judged by, at most.
+        How many pictures the criteria use, at most.
     seed
-        Of all that is drawn.
+        Seed of everything random.
     top
-        How many models to list.
+        How many models and settings to list.
     as_json
-        Print one JSON object with all models and settings, by world where there are several.
+        Print one JSON object with all models and settings; with several worlds, one object for each world in it.
     """
-    results, names = open_results(folder), list(dict.fromkeys(criterion.split(",")))
+    from sober.requests.results import open_results
+    from sober.requests.select import select as select_models
+
+    results, names = open_results(folder), list(dict.fromkeys(criterion.split(","))) if criterion else None
     with bar() as watcher:
         rankings = select_models(
-            results.opened,
+            results,
             names,
+            prefer=prefer,
             settings=parse_settings(set_ or []),
             pictures=pictures,
             seed=seed,
@@ -72,68 +82,79 @@ def select(
         return
     for world, ranking in rankings.items():
         if len(rankings) > 1:
-            console.print(f"[bold]{world}[/]\n")
+            console.print(f"{world}\n", style="bold")
         say_ranking(results.words, ranking, top)
 
 
 def say_ranking(words: Callable[[Run], str], ranking: Ranking, top: int) -> None:
-    """Prints a ranking: models, settings, the best for each number of latents, and what that amounts to."""
+    """Prints a ranking: models, settings, the best model for each number of latents, and conclusions in sentences."""
+    from sober.criteria.criterion import UNFIT
+
     console.print(ranking_table(words, ranking, top), "")
     if len(ranking.settings) > 1:
-        console.print(settings_table(ranking), "")
+        console.print(settings_table(ranking, top), "")
     if len(ranking.by_latents()) > 1:
         console.print(latents_table(words, ranking), "")
-    for sentence in ranking.sentences():
-        console.print(sentence)
     for run in ranking.left_out:
-        console.print(f"[yellow]{run.identity} was left out: {UNFIT['diverged']}[/]")
+        console.print(f"{run.identity} was left out: {UNFIT['diverged']}", style="yellow")
+    verdict, *limits = ranking.sentences()
+    for sentence in limits:
+        console.print(sentence, style="dim")
+    console.print(f"\n{verdict}", style="bold")
 
 
-def ranking_table(words: Callable[[Run], str], ranking: Ranking, top: int) -> Table:
-    """The best models: what the criteria say, how often each came first, and its places in nine of ten draws."""
-    shown = f"the model to use: {min(top, len(ranking.models))} of {len(ranking.models)}"
-    table = _ranked(shown, "run", ranking)
-    for name in ("latents", "first", "places"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("setting")
-    table.add_column("", style="yellow")
-    for model in ranking.models[:top]:
-        scores = [f"{model.scores[label]:.3f}" for label in ranking.criteria]
-        places = f"{model.places[0]}–{model.places[1]}"
+def ranking_table(words: Callable[[Run], str], ranking: Ranking, top: int) -> FittedTable:
+    """The best models: their scores, how often each came first, and its places in nine of ten draws.
+
+    If no model is trained far enough, how often a model came first means nothing and is left out.
+    """
+    models, is_certain = ranking.models[:top], ranking.verdict.certainty is not None
+    facts = [Column(name, "right") for name in ("latents", "first", "places")]
+    flags = Column("flags", style="yellow", wraps=True)
+    rows = []
+    for model in models:
+        first = [f"{model.first:.0%}", f"{model.places[0]}–{model.places[1]}"] if is_certain else ["", ""]
         latents = f"{model.informative} of {model.run.latents}"
-        setting = f"{words(model.run)} seed={model.run.seed}"
-        known = [str(model.place), model.run.identity[:8], *scores, latents, f"{model.first:.0%}", places]
-        table.add_row(*known, setting, " ".join(model.flags))
-    return table
+        rows.append([*_names(words, model), *_scores(model, ranking), latents, *first, " ".join(model.flags)])
+    title = f"models: the first {len(models)} of {len(ranking.models)}"
+    return FittedTable([*MODEL, *_criteria(ranking), *facts, flags], rows, title)
 
 
-def settings_table(ranking: Ranking) -> Table:
-    """Settings by the median over their seeds."""
-    table = _ranked("the setting to train with: medians over seeds", "setting", ranking)
-    for name in ("first", "seeds"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for setting in ranking.settings:
-        scores = [f"{setting.scores[label]:.3f}" for label in ranking.criteria]
-        table.add_row(str(setting.place), setting.words, *scores, f"{setting.first:.0%}", str(len(setting.runs)))
-    return table
+def settings_table(ranking: Ranking, top: int) -> FittedTable:
+    """The best settings, ranked by the median over their seeds."""
+    is_certain = ranking.verdict.certainty is not None
+    rows = []
+    for setting in ranking.settings[:top]:
+        first = f"{setting.first:.0%}" if is_certain else ""
+        rows.append([str(setting.place), setting.words, *_scores(setting, ranking), first, str(len(setting.runs))])
+    names = [Column("place"), Column("setting", style="cyan", wraps=True)]
+    columns = [*names, *_criteria(ranking), Column("first", "right"), Column("seeds", "right")]
+    first_of = f", the first {top} of {len(ranking.settings)}" if len(ranking.settings) > top else ""
+    return FittedTable(columns, rows, f"settings: medians over seeds{first_of}")
 
 
-def latents_table(words: Callable[[Run], str], ranking: Ranking) -> Table:
+def latents_table(words: Callable[[Run], str], ranking: Ranking) -> FittedTable:
     """The best model for each number of informative latents."""
-    table = _ranked("the best for each number of informative latents", "run", ranking)
-    table.add_column("latents", justify="right")
-    table.add_column("setting")
-    for count, model in ranking.by_latents().items():
-        scores = [f"{model.scores[label]:.3f}" for label in ranking.criteria]
-        setting = f"{words(model.run)} seed={model.run.seed}"
-        table.add_row(str(model.place), model.run.identity[:8], *scores, str(count), setting)
-    return table
+    rows = [
+        [*_names(words, model), *_scores(model, ranking), str(count)] for count, model in ranking.by_latents().items()
+    ]
+    columns = [*MODEL, *_criteria(ranking), Column("latents", "right")]
+    return FittedTable(columns, rows, "the best for each number of informative latents")
 
 
-def _ranked(title: str, what: str, ranking: Ranking) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, header_style="dim")
-    table.add_column("place", justify="right", no_wrap=True)
-    table.add_column(what, style="cyan", no_wrap=True)
-    for label, criterion in ranking.criteria.items():
-        table.add_column(f"{label} {'↑' if criterion.better == 'higher' else '↓'}", justify="right")
-    return table
+def _names(words: Callable[[Run], str], model: RankedModel) -> list[str]:
+    return [str(model.place), f"{words(model.run)}, seed {model.run.seed}", model.run.identity[:8]]
+
+
+def _criteria(ranking: Ranking) -> list[Column]:
+    from sober.criteria.registry import criterion_words
+
+    arrows = {"higher": "↑", "lower": "↓"}
+    return [
+        Column(f"{criterion_words(label)} {arrows[criterion.better]}", "right")
+        for label, criterion in ranking.criteria.items()
+    ]
+
+
+def _scores(ranked: RankedModel | RankedSetting, ranking: Ranking) -> list[str]:
+    return [f"{ranked.scores[label]:.3f}" for label in ranking.criteria]

@@ -1,6 +1,7 @@
-"""Choosing among trained models without labels: criteria, one file each, and the ranking they amount to."""
+"""Choosing among trained models without labels: criteria, one file each, and the ranking they give."""
 
-from sober.criteria.criterion import Cost, Criterion, Evidence, Judgement, fit_to_judge
+from sober.contracts import Cost
+from sober.criteria.criterion import Criterion, Evidence, Judgement, fit_to_judge
 from sober.criteria.ranking import RankedModel, RankedSetting, Ranking
 from sober.criteria.registry import CRITERIA, find_criterion
 

@@ -1,7 +1,7 @@
-"""A ranking of models without labels, by one criterion or by the mean of the ranks of several, and how sure it is.
+"""A ranking of models without labels and how certain it is: by a rule, by one criterion, or by mean ranks.
 
 Which setting to train with and which model to use are two questions (Duan et al. 2020; Locatello et al. 2020): a
-setting is judged by the median over its seeds, a model by itself.
+setting is ranked by the median over its seeds, a model by its own score.
 """
 
 from __future__ import annotations
@@ -14,57 +14,63 @@ import numpy as np
 import scipy
 from jaxtyping import Float, Int
 
+from sober.criteria.choice_rule import AGREEMENT, LOSS, ChoiceRule
 from sober.criteria.criterion import REPLICATES, UNFIT, Criterion, Judgement
-from sober.errors import RequestError, counted, listed
+from sober.criteria.ranked_models import RankedModel, RankedSetting
+from sober.criteria.registry import criterion_words
+from sober.criteria.verdict import Training, Verdict, decide
+from sober.errors import RequestError, counted
+from sober.short_text import as_table, in_words
 from sober.types import Run
 
-
-class RankedModel(NamedTuple):
-    """One model and its place."""
-
-    run: Run
-    place: int  # 1 is best
-    scores: Mapping[str, float]  # by the label of a criterion
-    rank: float  # the mean of its ranks under the criteria
-    first: float  # in which share of the replicates it came first
-    places: tuple[int, int]  # in nine of ten replicates it came within these
-    informative: int  # latents
-    flags: tuple[str, ...]
-
-
-class RankedSetting(NamedTuple):
-    """One setting and its place: all that runs share that differ in nothing but their seed."""
-
-    words: str
-    runs: tuple[Run, ...]
-    place: int
-    scores: Mapping[str, float]  # medians over seeds
-    rank: float
-    first: float
+Combine = Callable[[Sequence[Float[np.ndarray, "*R M"]], np.ndarray], Float[np.ndarray, "*R M"]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Ranking:
     """Models and settings, best first."""
 
-    criteria: Mapping[str, Criterion]  # by label: one criterion may judge twice, with other settings
+    criteria: Mapping[str, Criterion]  # by label: one criterion may be used twice, with different settings
     models: tuple[RankedModel, ...]
     settings: tuple[RankedSetting, ...]
-    left_out: tuple[Run, ...]  # no numbers: training had diverged
+    left_out: tuple[Run, ...]  # models whose training diverged
+    verdict: Verdict
+
+    def __repr__(self) -> str:
+        heading = f"Ranking of {counted(len(self.models), 'model')} by {' and '.join(self.criteria)}"
+        left_out = f"; {len(self.left_out)} diverged and left out" if self.left_out else ""
+        return as_table(f"{heading}{left_out}: {self.verdict.kind}", self.rows())
 
     @property
     def best(self) -> RankedModel:
         return self.models[0]
 
     def by_latents(self) -> dict[int, RankedModel]:
-        """The best model for each number of informative latents: UDR prefers few, so compare like with like."""
+        """The best model for each number of informative latents, to compare like with like: UDR prefers few."""
         best: dict[int, RankedModel] = {}
         for model in self.models:
             best.setdefault(model.informative, model)
         return dict(sorted(best.items()))
 
+    def rows(self) -> list[dict[str, object]]:
+        """Models as the rows of a table. How often each came first is left out if no model is trained far enough."""
+        return [
+            {
+                "place": model.place,
+                "run": model.run.identity[:8],
+                **{label: f"{score:.3f}" for label, score in model.scores.items()},
+                "latents": f"{model.informative} of {model.run.latents}",
+                "first": "" if self.verdict.certainty is None else f"{model.first:.0%}",
+                "flags": " ".join(model.flags),
+                "seed": model.run.seed,
+                "method": model.run.method,
+                "hyper": in_words(model.run.hyper, 60),
+            }
+            for model in self.models
+        ]
+
     def plain(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """The ranking as plain values, for JSON."""
         return {
             "criteria": list(self.criteria),
             "models": [
@@ -75,100 +81,134 @@ class Ranking:
                 for setting in self.settings
             ],
             "left_out": [run.identity for run in self.left_out],
+            "verdict": self.verdict.plain(),
             "sentences": self.sentences(),
         }
 
     def sentences(self) -> list[str]:
-        """What was found, how sure it is, and what the criteria can and cannot see."""
-        best, by = self.best, " and ".join(self.criteria)
-        said = [
-            f"The model to use, of {len(self.models)}, is {best.run.identity[:8]} by {by}: it came first in "
-            f"{best.first:.0%} of {REPLICATES} draws of pictures and partners{_in_nine_of_ten(best.places[1])}."
+        """The verdict, what the choice gives up, and what the criteria can and cannot see."""
+        given_up = [self.verdict.gives_up] if self.verdict.gives_up else []
+        return [self.verdict.sentence(), *given_up] + [
+            f"{criterion_words(label)}: {criterion.sees} {criterion.blind}"
+            for label, criterion in self.criteria.items()
         ]
-        if len(self.settings) > 1:
-            setting = self.settings[0]
-            said.append(
-                f"The setting to train with, of {len(self.settings)}, is {setting.words}: the median over its "
-                f"{counted(len(setting.runs), 'seed')} came first in {setting.first:.0%} of draws."
-            )
-        if unfit := set(best.flags) & set(UNFIT):
-            said.append(f"No model is fit to be used: even this one is flagged {listed(unfit)}.")
-        return said + [f"{label}: {criterion.sees} {criterion.blind}" for label, criterion in self.criteria.items()]
 
 
 def _finite(scores: Mapping[str, float]) -> dict[str, float | None]:
-    """JSON has no word for infinity."""
+    """Infinity becomes None: JSON cannot hold it."""
     return {label: score if np.isfinite(score) else None for label, score in scores.items()}
 
 
 def ranking(
     runs: Sequence[Run],
     informative: Sequence[int],
-    judged: Mapping[str, tuple[Criterion, Judgement]],
+    judgements: Mapping[str, tuple[Criterion, Judgement]],
     *,
     words: Callable[[Run], str],
+    rule: ChoiceRule | None = None,
     left_out: Sequence[Run] = (),
+    training: Training | None = None,
+    fewest_steps: int = 0,
     seed: int = 0,
 ) -> Ranking:
-    """The ranking that judgements of the same runs amount to. Several count alike, by the ranks they give.
+    """Ranks runs by judgements of these runs: by a rule, which needs its two criteria, or by mean ranks.
 
-    `informative` counts the informative latents of each run's model, and `words` says its setting. Judgements have
-    labels: the name of the criterion, or more where it judges twice.
+    `informative` counts the informative latents of each run's model, and `words` describes its setting. The label of a
+    judgement is the name of its criterion, longer if the criterion is used twice. `training` and `fewest_steps` are for
+    the verdict.
     """
-    if not judged:
+    if not judgements:
         raise RequestError("name at least one criterion to rank by")
     rng = np.random.default_rng([seed, 3])
-    by_criterion = [judgement.flags for _, judgement in judged.values()]
-    flags = [tuple(sorted(set().union(*of_model))) for of_model in zip(*by_criterion, strict=True)]
-    unfit = np.array([bool(set(said) & set(UNFIT)) for said in flags])
+    flags_by_criterion = [judgement.flags for _, judgement in judgements.values()]
+    flags = [tuple(sorted(set().union(*model_flags))) for model_flags in zip(*flags_by_criterion, strict=True)]
+    unfit = np.array([bool(set(model_flags) & set(UNFIT)) for model_flags in flags])
     losses = {
         label: _losses(criterion, judgement, rng.integers(0, len(judgement.replicates), REPLICATES))
-        for label, (criterion, judgement) in judged.items()
+        for label, (criterion, judgement) in judgements.items()
     }
-    ranks = _consensus([each.scores for each in losses.values()], unfit)  # (M,)
-    again = _consensus([each.replicates for each in losses.values()], unfit)  # (R, M)
-    places = scipy.stats.rankdata(again, method="min", axis=1)
-    within = np.quantile(places, (0.05, 0.95), axis=0, method="nearest").astype(int)
+    combined = _mean_ranks if rule is None else _by_rule(rule, list(judgements))
+    ranks = combined([loss.scores for loss in losses.values()], unfit)  # (M,)
+    replicate_ranks = combined([loss.replicates for loss in losses.values()], unfit)  # (R, M)
+    places = scipy.stats.rankdata(replicate_ranks, method="min", axis=1)
+    place_range = np.quantile(places, (0.05, 0.95), axis=0, method="nearest").astype(int)
     order = np.lexsort((np.array([run.identity for run in runs]), ranks))
-    first = _share_of_first(again, rng)
+    first = _share_of_first(replicate_ranks, rng)
     models = tuple(
         RankedModel(
             runs[m],
             place,
-            {label: float(judgement.scores[m]) for label, (_, judgement) in judged.items()},
+            {label: float(judgement.scores[m]) for label, (_, judgement) in judgements.items()},
             float(ranks[m]),
             float(first[m]),
-            (int(within[0, m]), int(within[1, m])),
+            (int(place_range[0, m]), int(place_range[1, m])),
             int(informative[m]),
             flags[m],
         )
         for place, m in enumerate(order.tolist(), start=1)
     )
-    criteria = {label: criterion for label, (criterion, _) in judged.items()}
-    return Ranking(criteria, models, _settings(runs, judged, losses, words, rng), tuple(left_out))
+    criteria = {label: criterion for label, (criterion, _) in judgements.items()}
+    settings = _settings(runs, judgements, losses, combined, words, rng)
+    verdict = decide(models, settings, tuple(criteria), words=words, rule=rule, training=training, fewest=fewest_steps)
+    if rule is not None and verdict.certainty is not None:
+        verdict = dataclasses.replace(verdict, gives_up=_gives_up(models, words))
+    return Ranking(criteria, models, settings, tuple(left_out), verdict)
 
 
 class _Losses(NamedTuple):
-    """What a criterion says, with its sign turned where needed: the lowest is the best."""
+    """Scores and replicates of a criterion, negated if higher is better: the lowest is the best."""
 
     scores: Float[np.ndarray, " M"]
     replicates: Float[np.ndarray, "R M"]
 
 
-def _losses(criterion: Criterion, judgement: Judgement, drawn: Int[np.ndarray, " R"]) -> _Losses:
-    """With the replicates that were drawn."""
+def _losses(criterion: Criterion, judgement: Judgement, indices: Int[np.ndarray, " R"]) -> _Losses:
+    """Losses of a judgement, with these of its replicates."""
     sign = 1 if criterion.better == "lower" else -1
-    return _Losses(sign * judgement.scores, sign * judgement.replicates[drawn])
+    return _Losses(sign * judgement.scores, sign * judgement.replicates[indices])
 
 
-def _consensus(losses: Sequence[Float[np.ndarray, "*R M"]], unfit: np.ndarray) -> Float[np.ndarray, "*R M"]:
-    """The mean of the ranks under each criterion, lowest first; models that are unfit after all others."""
+def _mean_ranks(losses: Sequence[Float[np.ndarray, "*R M"]], unfit: np.ndarray) -> Float[np.ndarray, "*R M"]:
+    """The mean rank under the criteria, lowest first, with unfit models after all others."""
     last = np.where(unfit, unfit.size, 0)
     return np.mean([scipy.stats.rankdata(values, axis=-1) + last for values in losses], axis=0)
 
 
+def _by_rule(rule: ChoiceRule, labels: Sequence[str]) -> Combine:
+    """Combines losses under these labels by a rule."""
+
+    def combined(losses: Sequence[Float[np.ndarray, "*R M"]], unfit: np.ndarray) -> Float[np.ndarray, "*R M"]:
+        return rule.ranks(losses[labels.index(AGREEMENT)], losses[labels.index(LOSS)], unfit)
+
+    return combined
+
+
+def _gives_up(models: Sequence[RankedModel], words: Callable[[Run], str]) -> str:
+    """Compares the chosen model with the most agreeing model and with the least lossy model, in sentences."""
+    chosen, fit = models[0], [model for model in models if not set(model.flags) & set(UNFIT)]
+    agreeing = max(fit, key=lambda model: model.scores[AGREEMENT], default=chosen)
+    keeping = min(fit, key=lambda model: model.scores[LOSS], default=chosen)
+    if not np.isfinite([model.scores[LOSS] for model in (chosen, agreeing, keeping)]).all():
+        return ""  # codes without a spread
+    sentences = []
+    if agreeing.scores[AGREEMENT] > chosen.scores[AGREEMENT]:
+        nats = agreeing.scores[LOSS] - chosen.scores[LOSS]
+        sentences.append(
+            f"{words(agreeing.run)}, seed {agreeing.run.seed}, agrees most with the other models (UDR "
+            f"{agreeing.scores[AGREEMENT]:.2f}, the chosen one {chosen.scores[AGREEMENT]:.2f}), but its loss is "
+            f"{nats:,.1f} nats higher."
+        )
+    if keeping.scores[LOSS] < chosen.scores[LOSS]:
+        nats = chosen.scores[LOSS] - keeping.scores[LOSS]
+        sentences.append(
+            f"{words(keeping.run)}, seed {keeping.run.seed}, has the lowest loss, {nats:,.1f} nats below the chosen "
+            f"one, but its UDR is {keeping.scores[AGREEMENT]:.2f}."
+        )
+    return " ".join(sentences) or "No other model agrees more, and none has a lower loss."
+
+
 def _share_of_first(ranks: Float[np.ndarray, "R M"], rng: np.random.Generator) -> Float[np.ndarray, " M"]:
-    """How often each comes first; where several do, chance decides."""
+    """How often each comes first. Ties are broken by chance."""
     luck = rng.random(ranks.shape)
     tied = ranks == ranks.min(axis=1, keepdims=True)
     winners = np.argmax(np.where(tied, luck, -1.0), axis=1)
@@ -177,25 +217,26 @@ def _share_of_first(ranks: Float[np.ndarray, "R M"], rng: np.random.Generator) -
 
 def _settings(
     runs: Sequence[Run],
-    judged: Mapping[str, tuple[Criterion, Judgement]],
+    judgements: Mapping[str, tuple[Criterion, Judgement]],
     losses: Mapping[str, _Losses],
+    combined: Combine,
     words: Callable[[Run], str],
     rng: np.random.Generator,
 ) -> tuple[RankedSetting, ...]:
-    """Settings by the median over their seeds; in the replicates, seeds are drawn anew too."""
+    """Ranks settings by the median over their seeds. Replicates draw the seeds again, too."""
     members: dict[str, list[int]] = {}
     for m, run in enumerate(runs):
         members.setdefault(dataclasses.replace(run, seed=0).identity, []).append(m)
-    groups = [np.array(places) for places in members.values()]
-    seeds = [g[rng.integers(0, len(g), (REPLICATES, len(g)))] for g in groups]
-    fit = np.zeros(len(groups), bool)  # a setting is not unfit because a model is
-    ranks = _consensus([_medians(each.scores, groups) for each in losses.values()], fit)
-    again = [
-        np.stack([np.median(np.take_along_axis(each.replicates, s, axis=1), axis=1) for s in seeds], axis=1)
-        for each in losses.values()
+    groups = [np.array(indices) for indices in members.values()]
+    drawn_seeds = [group[rng.integers(0, len(group), (REPLICATES, len(group)))] for group in groups]
+    unfit = np.zeros(len(groups), bool)  # a setting is never unfit: one bad model does not make it so
+    ranks = combined([_medians(loss.scores, groups) for loss in losses.values()], unfit)
+    replicates = [
+        np.stack([np.median(np.take_along_axis(loss.replicates, s, axis=1), axis=1) for s in drawn_seeds], axis=1)
+        for loss in losses.values()
     ]
-    first = _share_of_first(_consensus(again, fit), rng)
-    medians = {label: _medians(judgement.scores, groups) for label, (_, judgement) in judged.items()}
+    first = _share_of_first(combined(replicates, unfit), rng)
+    medians = {label: _medians(judgement.scores, groups) for label, (_, judgement) in judgements.items()}
     return tuple(
         RankedSetting(
             words(runs[groups[g][0]]),
@@ -211,13 +252,3 @@ def _settings(
 
 def _medians(values: Float[np.ndarray, " M"], groups: Sequence[Int[np.ndarray, " m"]]) -> Float[np.ndarray, " G"]:
     return np.array([np.median(values[members]) for members in groups])
-
-
-def _in_nine_of_ten(place: int) -> str:
-    return "" if place == 1 else f", and {_ordinal(place)} or better in nine of ten"
-
-
-def _ordinal(number: int) -> str:
-    """`1st`, `2nd`, `13th`."""
-    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{ending}"

@@ -1,4 +1,4 @@
-"""Losses of models of growing capacity, and what their curve says."""
+"""The curve of losses of models of growing capacity, and its area."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def curve_explicitness(
     """How early a loss reaches its smallest value as capacity grows (Eastwood et al. 2023).
 
     E = 1 - 2 A / ((c_max - c_min) · base), where A is the area (trapezoids) between the running minimum of the loss and
-    its smallest value, and `base` the loss of knowing nothing. `ends` are c_min and c_max where several curves share
-    them: one that ends earlier is held flat up to c_max. A flat curve has 1, however bad; one that falls late has less
-    than 0.
+    its smallest value, and `base` is the loss of knowing nothing. Give c_min and c_max as `ends` if several curves
+    share them: a curve that ends earlier continues flat up to c_max. A flat curve has E = 1, however large its loss. A
+    curve that falls late can have E below 0.
     """
     capacity, loss = np.asarray(capacity, float), np.minimum.accumulate(np.asarray(loss, float))
     low, high = (capacity.min(), capacity.max()) if ends is None else ends

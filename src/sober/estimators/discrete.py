@@ -9,13 +9,13 @@ from jaxtyping import Float, Int, Num
 
 from sober.estimators.scaling import in_range
 
-BINS = 20  # of the Sober Look study
-EXACT = 2_000  # pairs of columns for which what chance gives takes a second or two
-SMALL = 0.03  # nats
+BINS = 20  # as in the Sober Look study
+EXACT = 2_000  # most pairs of columns for the exact expected information: they take a second or two
+SMALL = 0.03  # nats, below which the first term of the expected information is close enough
 
 
 def binned(x: Float[np.ndarray, "N D"], bins: int = BINS) -> Int[np.ndarray, "N D"]:
-    """Each column cut into so many bins of equal width between its smallest and largest value."""
+    """Each column cut into bins of equal width between its smallest and largest value."""
     out = np.empty(x.shape, np.int64)
     for j in range(x.shape[1]):
         column = in_range(x[:, j])
@@ -28,7 +28,7 @@ def binned(x: Float[np.ndarray, "N D"], bins: int = BINS) -> Int[np.ndarray, "N 
 
 def classes(column: np.ndarray) -> Int[np.ndarray, " N"]:
     """The values of a column as 0 to C - 1, in order of value."""
-    if np.issubdtype(column.dtype, np.integer) and len(column):
+    if column.dtype.kind in "iu" and len(column):
         low, high = int(column.min()), int(column.max())
         if high - low < 4 * len(column) + 1024:  # counting is faster than sorting where there is room to count in
             present = np.bincount(column - low if low else column) > 0
@@ -53,15 +53,15 @@ def information(
 def information_and_entropies(
     x: Int[np.ndarray, "N D"], y: Int[np.ndarray, "N K"], weights: Float[np.ndarray, " N"] | None = None
 ) -> tuple[Float[np.ndarray, "D K"], Float[np.ndarray, " D"], Float[np.ndarray, " K"]]:
-    """The same, and the entropies of the columns of x and of y."""
+    """The mutual information, and the entropies of the columns of x and of y."""
     sizes = y.max(axis=0, initial=0) + 1
-    of_x, of_y, out = entropy(x, weights), entropy(y, weights), np.empty((x.shape[1], y.shape[1]))
+    x_entropy, y_entropy, out = entropy(x, weights), entropy(y, weights), np.empty((x.shape[1], y.shape[1]))
     for j in range(x.shape[1]):
         for k in range(y.shape[1]):
             joint = np.bincount(x[:, j] * sizes[k] + y[:, k], weights)
-            out[j, k] = of_x[j] + of_y[k] - _entropy(joint)
-    # The sum of three entropies that cancel: what is left is rounding.
-    return np.where(out > 1e-12, out, 0.0), of_x, of_y
+            out[j, k] = x_entropy[j] + y_entropy[k] - _entropy(joint)
+    # Three entropies that cancel leave rounding errors.
+    return np.where(out > 1e-12, out, 0.0), x_entropy, y_entropy
 
 
 def _entropy(count: Num[np.ndarray, " C"]) -> float:
@@ -75,14 +75,14 @@ def _entropy(count: Num[np.ndarray, " C"]) -> float:
 def expected_table(
     first: Sequence[Int[np.ndarray, " A"]], second: Sequence[Int[np.ndarray, " B"]], rows: float | None = None
 ) -> Float[np.ndarray, "D K"]:
-    """`expected_information` of each of the first columns and each of the second, from how many rows classes have.
+    """`expected_information` of each of the first columns and each of the second, from the row counts of their classes.
 
-    The first term of its series, (classes - 1) (classes - 1) / 2N, where that is below SMALL nats, and then off by
-    some thousandths; where it is not, exact. More than EXACT pairs, and rows with weights, of which `rows`
-    says how many they count as, are left with the first term.
+    Below SMALL nats this is the first term of its series, (classes - 1) (classes - 1) / 2N, which is off by some
+    thousandths; above, it is exact. More than EXACT pairs keep the first term, and so do rows with weights, where
+    `rows` is their effective number.
     """
-    used = [np.array([np.count_nonzero(count) for count in counts]) for counts in (first, second)]
-    out = (used[0][:, None] - 1) * (used[1][None, :] - 1) / (2 * (rows or max(first[0].sum(), 1)))
+    class_counts = [np.array([np.count_nonzero(count) for count in counts]) for counts in (first, second)]
+    out = (class_counts[0][:, None] - 1) * (class_counts[1][None, :] - 1) / (2 * (rows or max(first[0].sum(), 1)))
     if rows is None and out.size <= EXACT:
         for j, k in np.argwhere(out >= SMALL):
             out[j, k] = expected_information(first[j], second[k])
@@ -94,8 +94,8 @@ def expected_information(first: Int[np.ndarray, " A"], second: Int[np.ndarray, "
 
         E[I] = Σ_ab Σ_n  n/N log(N n / (a b)) · P(n),   P hypergeometric: n rows of both, of a, b and N
 
-    for columns in which classes have these numbers of rows. Cells beyond ten standard deviations of their mean add
-    nothing that a float64 would show.
+    The arguments are the row counts of the classes. Cells beyond ten standard deviations of their mean add nothing that
+    a float64 would show.
     """
     total = int(first.sum())
     logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, total + 1)))])  # log n!
@@ -106,7 +106,9 @@ def expected_information(first: Int[np.ndarray, " A"], second: Int[np.ndarray, "
     least = np.maximum(np.maximum(1, a + b - total), (middle - reach).astype(np.int64))
     most = np.minimum(np.minimum(a, b), (middle + reach).astype(np.int64) + 1)
     lengths = np.maximum(most - least + 1, 0)
-    cell = np.repeat(np.arange(len(a)), lengths)  # all cells of all n in one row: loops of so short sums are slow
+    cell = np.repeat(
+        np.arange(len(a)), lengths
+    )  # all cells of all n in one array, since loops over short sums are slow
     n = np.arange(len(cell)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + least[cell]
     margins = logs[a] + logs[b] + logs[total - a] + logs[total - b] - logs[total]
     a, b = a[cell], b[cell]

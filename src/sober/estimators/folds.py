@@ -1,4 +1,4 @@
-"""Folds of cross-validation: which rows are left out together, in the order in which the rows come."""
+"""Folds of cross-validation: the fold in which each row is held out."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from jaxtyping import Int
 
 
 def contiguous(rows: int, folds: int) -> Int[np.ndarray, " N"]:
-    """The fold of each row: stretches of equal length, the first longer by one where they do not come out even."""
-    return np.repeat(np.arange(folds), [len(part) for part in np.array_split(np.arange(rows), folds)])
+    """The fold of each row. Folds are stretches of equal length; the first get one more row if rows are left over."""
+    return np.repeat(np.arange(folds), [len(stretch) for stretch in np.array_split(np.arange(rows), folds)])
 
 
 def stratified(labels: Int[np.ndarray, " N"], folds: int) -> Int[np.ndarray, " N"]:
-    """The fold of each row, with nearly as many rows of a class in each fold: those of scikit-learn's StratifiedKFold.
+    """The fold of each row by scikit-learn's StratifiedKFold: each fold has nearly the same share of each class.
 
-    Rows are dealt out in turn, class by class in the order in which classes first appear; within a class the first
-    rows are in the first folds. Where no class has as many rows as there are folds scikit-learn refuses, and folds are
-    contiguous.
+    Rows are dealt out in turn, class by class in order of first appearance; within a class, the first rows are in the
+    first folds. If every class has fewer rows than there are folds, scikit-learn refuses; here folds are contiguous.
     """
     _, first, places, counts = np.unique(labels, return_index=True, return_inverse=True, return_counts=True)
     if counts.max() < folds:

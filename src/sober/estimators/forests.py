@@ -1,106 +1,161 @@
-"""Random forests that can be stopped at any depth: one that is grown serves for all depths.
+"""Random forests (Breiman 2001) that can be stopped at any depth, so that one forest serves for all depths.
 
-A tree that was stopped at some depth is the upper part of one that was not, but for what is drawn: one of the splits
-that are equally good, and the columns that a classifier tries at a node. These draws are independent of each other, so
-the upper part is such a tree, if not always the same one. The trees are scikit-learn's.
+The forests of scikit-learn's `RandomForestRegressor` and `RandomForestClassifier` with their defaults, but for the
+number of trees and the depth; equal to them in distribution, and several times as fast. Each tree has rows of its own,
+drawn with replacement, and grows until its leaves are pure. A regressor cuts the best column in each node; a classifier
+chooses among √D columns that are drawn at random. `forest_trees.py` grows the trees.
+
+A tree of limited depth is the upper part of a deeper one, because the random draws of a node are its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Float32, Int
 
-ROUNDING = 1e-14  # of a target's squared error
+from sober.errors import RequestError
+from sober.estimators.forest_trees import CLASSES, NUMBER, NUMBERS, GrowingTree, Scratch, TreeRows, compiled_loops
+from sober.parallel import cores
+
+ROUNDING = 1e-14  # share of a target's squared error that a split must remove to count
+SMALL = 20_000  # with fewer rows in all trees, starting threads takes longer than growing the trees
+LARGEST = np.uint64(2**64 - 1)
 
 
-class Tree(NamedTuple):
-    """A tree, node by node; node 0 is its root, and the children of a leaf are -1."""
+class SortedColumns(NamedTuple):
+    """A table whose rows are sorted by each column, for all forests that learn from it."""
 
-    feature: Int[np.ndarray, " n"]
-    left: Int[np.ndarray, " n"]
-    right: Int[np.ndarray, " n"]
-    depth: Int[np.ndarray, " n"]
-    parent: Int[np.ndarray, " n"]
-    value: Float[np.ndarray, "n m"]  # the mean of the target, or the share of each class
-    weight: Float[np.ndarray, " n"]  # training rows in a node
-    impurity: Float[np.ndarray, " n"]  # variance of the target there, or Gini's
-    apply: Callable[[Any], Int[np.ndarray, " N"]]  # the leaf of each row
+    columns: Float32[np.ndarray, "D N"]
+    order: Int[np.ndarray, "D N"]
 
     @staticmethod
-    def of(fitted: Any, shares: bool) -> Tree:
-        """That of scikit-learn; `shares`: its values are counts or shares of classes, by version."""
-        left, right = fitted.children_left, fitted.children_right
-        parent, depth = np.zeros(len(left), np.int64), np.zeros(len(left), np.int64)
-        level = np.zeros(1, np.int64)
-        while len(split := level[left[level] >= 0]):
-            for children in (left[split], right[split]):
-                parent[children], depth[children] = split, depth[split] + 1
-            level = np.concatenate([left[split], right[split]])
-        value = fitted.value.reshape(len(left), -1)
-        return Tree(
-            fitted.feature, left, right, depth, parent, value / value.sum(axis=1, keepdims=True) if shares else value,
-            fitted.weighted_n_node_samples, fitted.impurity, fitted.apply,
-        )  # fmt: skip
-
-    def stopped(self, nodes: Int[np.ndarray, " N"], depth: int) -> Int[np.ndarray, " N"]:
-        """Where rows in these nodes are, if the tree ends at some depth."""
-        while (deeper := self.depth[nodes] > depth).any():
-            nodes = np.where(deeper, self.parent[nodes], nodes)
-        return nodes
-
-    def splits(self, depth: int) -> Bool[np.ndarray, " n"]:
-        """Which nodes have children, if the tree ends at some depth."""
-        return (self.left >= 0) & (self.depth < depth)
-
-    def importances(self, by_splits: bool, columns: int, depth: int) -> Float[np.ndarray, " D"]:
-        """Shares of the columns: of the splits, or of the decrease of impurity by them."""
-        nodes = np.flatnonzero(self.splits(depth))
-        amount = self.weight * self.impurity
-        decrease = amount[nodes] - amount[self.left[nodes]] - amount[self.right[nodes]]
-        # Where a node holds one value alone, rounding can leave it a variance, which is then split at random.
-        counted = decrease > ROUNDING * amount[0] if by_splits else decrease
-        sums = np.bincount(self.feature[nodes], counted, minlength=columns)
-        return sums / sums.sum() if sums.sum() > 0 else sums
+    def of(x: Float[np.ndarray, "N D"]) -> SortedColumns:
+        """Sorts a table of finite numbers. They are compared in single precision, as scikit-learn does."""
+        columns = np.ascontiguousarray(x.T, np.float32)
+        if columns.ndim != 2 or not columns.size or not np.isfinite(columns).all():
+            raise RequestError("a forest needs a table of finite numbers, a row for each picture")
+        return SortedColumns(columns, np.argsort(columns, axis=1, kind="stable").astype(np.int32))
 
 
 class Forest(NamedTuple):
-    """Trees that can be stopped at any depth up to that they were grown to."""
+    """Trees that can be stopped at any depth, up to the depth that they were grown to."""
 
-    trees: tuple[Tree, ...]
+    trees: tuple[GrowingTree, ...]
     columns: int
     depth: int
-
-    @staticmethod
-    def of(fitted: Any) -> Forest:
-        """That of scikit-learn, a regressor's or a classifier's."""
-        shares = hasattr(fitted, "classes_")
-        trees = tuple(Tree.of(tree.tree_, shares) for tree in fitted.estimators_)
-        return Forest(trees, fitted.n_features_in_, fitted.max_depth)
+    labels: Int[np.ndarray, " C"]  # of a classifier
 
     def predict(self, x: Float[np.ndarray, "N D"], depth: int | None = None) -> Float[np.ndarray, "N m"]:
-        """The mean of the trees' values, all stopped at some depth."""
+        """The mean of the trees' values, if every tree is stopped at `depth`: numbers, or shares of classes."""
         return self.predict_at(x, [self.depth if depth is None else depth])[0]
 
     def predict_at(self, x: Float[np.ndarray, "N D"], depths: Sequence[int]) -> Float[np.ndarray, "C N m"]:
-        """The same for several depths."""
-        rows = x.astype(np.float32)  # as scikit-learn compares them
-        sums = np.zeros((len(depths), len(x), self.trees[0].value.shape[1]))
-        deepest_first = sorted(range(len(depths)), key=lambda place: -depths[place])  # from there it goes upwards
+        """The same at several depths."""
+        _, _, add = compiled_loops()
+        rows, rising = np.ascontiguousarray(x, np.float32), np.unique(np.asarray(depths, np.int64))
+        sums = np.zeros((len(rising), len(x), self.trees[0].value.shape[1]))
         for tree in self.trees:
-            nodes = tree.apply(rows)
-            for place in deepest_first:
-                nodes = tree.stopped(nodes, depths[place])
-                sums[place] += tree.value[nodes]
-        return sums / len(self.trees)
+            add(rows, rising, tree, sums)
+        return sums[np.searchsorted(rising, depths)] / len(self.trees)
 
     def importances(self, by_splits: bool, depth: int | None = None) -> Float[np.ndarray, " D"]:
-        """The mean over trees that have a split, as shares; all 0 where none has."""
-        depth = self.depth if depth is None else depth
-        split = [tree for tree in self.trees if tree.splits(depth).any()]
-        if not split:
-            return np.zeros(self.columns)
-        mean = np.mean([tree.importances(by_splits, self.columns, depth) for tree in split], axis=0)
-        return mean / mean.sum() if mean.sum() > 0 else mean
+        """The share of each column in the decrease of impurity, or in the number of splits; see `importances_at`."""
+        return self.importances_at([self.depth if depth is None else depth], by_splits)[0]
+
+    def importances_at(self, depths: Sequence[int], by_splits: bool = False) -> Float[np.ndarray, "C D"]:
+        """Importances of the columns at several depths: means over the trees that have a split, which sum to 1.
+
+        They are all 0 where no tree has a split.
+        """
+        sums = np.zeros((len(depths), self.columns))
+        for tree in self.trees:
+            splits = np.flatnonzero(tree.left >= 0)
+            amount = tree.weight * tree.impurity
+            decrease = amount[splits] - amount[tree.left[splits]] - amount[tree.right[splits]]
+            # Two rows of nearly equal values may differ by rounding only. Such a split does not count.
+            counted = decrease > ROUNDING * amount[0] if by_splits else np.maximum(decrease, 0.0)
+            levels = int(tree.depth.max()) + 1
+            by_level = np.zeros((levels, self.columns))
+            np.add.at(by_level, (tree.depth[splits], tree.feature[splits]), counted)
+            up_to = np.cumsum(by_level, axis=0)[np.minimum(depths, levels) - 1]  # (C, D)
+            total = up_to.sum(axis=1, keepdims=True)
+            sums += np.divide(up_to, total, out=np.zeros_like(up_to), where=total > 0)
+        total = sums.sum(axis=1, keepdims=True)
+        return np.divide(sums, total, out=np.zeros_like(sums), where=total > 0)
+
+
+def grown(
+    x: SortedColumns, target: np.ndarray, *, trees: int, depth: int, seed: int, threads: int | None = None
+) -> Forest:
+    """A forest that predicts a target: integers (N,) are classes, floats (N,) or (N, m) are regressed on.
+
+    The result does not depend on the number of threads. A forest with another seed, or a tree with another number, is
+    independent of this one.
+    """
+    target = np.asarray(target)
+    if len(target) != x.columns.shape[1] or not np.isfinite(target).all():
+        raise RequestError(f"a forest needs a finite target for each of {x.columns.shape[1]} rows")
+    if min(trees, depth) < 1:
+        raise RequestError(f"a forest needs trees with splits: got trees={trees} and depth={depth}")
+    goal = _goal(target)
+    compiled_loops()  # before threads start
+    keys = np.random.SeedSequence(seed).generate_state(trees, np.uint64)
+    workers = (threads or cores()) if trees * len(target) > SMALL else 1
+    if workers == 1:
+        grown_trees = tuple(_grown_tree(x, goal, depth, key) for key in keys)
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            grown_trees = tuple(pool.map(lambda key: _grown_tree(x, goal, depth, key), keys))
+    return Forest(grown_trees, len(x.columns), depth, goal.labels)
+
+
+class _Goal(NamedTuple):
+    """The target as numbers around their mean, or as the places of its classes among `labels`."""
+
+    kind: int
+    values: Float[np.ndarray, "N m"]
+    places: Int[np.ndarray, " N"]
+    mean: Float[np.ndarray, " m"]
+    labels: Int[np.ndarray, " C"]
+
+    @property
+    def outputs(self) -> int:
+        return len(self.labels) if self.kind == CLASSES else self.values.shape[1]
+
+
+def _goal(target: np.ndarray) -> _Goal:
+    none = np.zeros(0, np.int64)
+    if target.dtype.kind == "f":
+        values = target.reshape(len(target), -1).astype(np.float64)
+        mean = values.mean(axis=0)
+        return _Goal(NUMBER if values.shape[1] == 1 else NUMBERS, values - mean, none, mean, none)
+    labels, places = np.unique(target, return_inverse=True)
+    return _Goal(CLASSES, np.zeros((len(target), 0)), places.astype(np.int32), np.zeros(len(labels)), labels)
+
+
+def _grown_tree(x: SortedColumns, goal: _Goal, depth: int, key: np.uint64) -> GrowingTree:
+    draw, grow, _ = compiled_loops()
+    counts = np.zeros(x.columns.shape[1], np.int32)
+    draw(key, counts)
+    drawn = np.flatnonzero(counts)
+    place = (np.cumsum(counts > 0) - 1).astype(np.int32)
+    rows = TreeRows(
+        np.ascontiguousarray(x.columns[:, drawn]),
+        place[x.order[counts[x.order] > 0]].reshape(len(x.order), -1),
+        counts[drawn],
+        goal.values[drawn],
+        goal.places[drawn] if goal.kind == CLASSES else goal.places,
+    )
+    tried = max(1, math.isqrt(len(x.columns))) if goal.kind == CLASSES else len(x.columns)
+    most = 2 * len(drawn) - 1 if depth > 30 else min(2 * len(drawn) - 1, 2 ** (depth + 1) - 1)
+    tree = GrowingTree.empty(most, goal.outputs)
+    scratch = Scratch.empty(rows, len(counts), goal.outputs)
+    nodes = grow(rows, goal.kind, tried, depth, key ^ LARGEST, tree, scratch)
+    tree = GrowingTree(*(array[:nodes].copy() for array in tree))
+    tree.value[:] += goal.mean
+    return tree

@@ -2,13 +2,12 @@
 
 The coefficients of a lasso are piecewise linear in its strength (Osborne et al. 2000; Efron et al. 2004). Between two
 strengths at which a feature comes or goes they lie on a line, and the error on held-out rows is a parabola. So each
-path is followed from line to line, exactly and without iteration. It needs nothing but sums of products: rows are
-looked at once, to sum their products in each fold, and the rows to train on are all rows less those of a fold.
+path is followed from line to line, exactly and without iteration. This needs only sums of products: rows are read once,
+to sum their products in each fold. A fold's training sums are the sums over all rows minus the sums over the fold.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -17,31 +16,32 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from sober.errors import RequestError
+from sober.estimators.compiled import compiled
 
 FOLDS, STRENGTHS, SMALLEST = 5, 100, 1e-3  # the defaults of LassoCV of scikit-learn
-INDEPENDENT = 1e-10  # what a feature must have beyond the features in use, as a part of its own variance
-LANES = 4  # numbers dealt with in one step, of which the rows of a path are a multiple
-EVENTS = 64  # times that a feature may come or go on a path, for each feature there is; two are usual
+INDEPENDENT = 1e-10  # least share of a feature's variance that the features in use must leave unexplained
+LANES = 4  # numbers in one vector instruction; rows of a path are padded to a multiple of it
+EVENTS = 64  # most times per feature that a feature comes or goes on a path; two are usual
 BLOCK = 384  # columns on each side of one product of matrices: large enough to be fast, and 6 MB in 5 folds
-SPARSE = 8  # where fewer than one in so many pairs of a block are wanted, these are multiplied one by one
+SPARSE = 8  # a block is multiplied pair by pair if fewer than one in SPARSE of its pairs are asked for
 
 
-class Fit(NamedTuple):
+class LassoFit(NamedTuple):
     """Coefficients for each target, and the strength that was chosen for it."""
 
     coefficients: Float[np.ndarray, "T D"]
     strength: Float[np.ndarray, " T"]
 
 
-class Columns(NamedTuple):
-    """The columns of M models side by side, and what folds of their rows say about each model by itself."""
+class ModelColumns(NamedTuple):
+    """The columns of M models side by side, and the sums over each model's own columns that lassos need."""
 
-    values: Float[np.ndarray, "N C"]  # less their means, each in one stretch of memory
-    span: Int[np.ndarray, " M+1"]  # columns span[m] to span[m + 1] are those of model m
-    rows: Int[np.ndarray, " F"]  # folds are stretches of so many rows
+    values: Float[np.ndarray, "N C"]  # centred, each column contiguous in memory
+    span: Int[np.ndarray, " M+1"]  # model m has columns span[m] to span[m + 1]
+    rows: Int[np.ndarray, " F"]  # rows in each fold; folds are contiguous
     total: Float[np.ndarray, "F C"]
-    spread: Float[np.ndarray, "F C"]  # squared distances of a fold's rows from the mean of the others
-    own: Moments  # of the columns of each model with each other, (M, ., W, L); W is the widest, L lanes hold it
+    spread: Float[np.ndarray, "F C"]  # mean squared distance of a fold's rows from the mean of the others
+    within: FoldMoments  # of each model alone, (M, ., W, L); W is the widest model, L is W padded to whole lanes
 
     @staticmethod
     def of(
@@ -50,10 +50,10 @@ class Columns(NamedTuple):
         *,
         order: Int[np.ndarray, " n"] | None = None,
         scaled: bool = False,
-    ) -> Columns:
-        """With one fold there is nothing to choose a strength by: it has to be given.
+    ) -> ModelColumns:
+        """Sums of these models over folds. One fold cannot choose a strength: `regressions` then needs `fixed`.
 
-        Rows are those of `order`, where it is given; `scaled` columns have variance 1, or 0 where nothing varies.
+        `order` selects and orders rows. `scaled` columns have variance 1, or 0 where nothing varies.
         """
         count, widths = len(models[0]) if order is None else len(order), [model.shape[1] for model in models]
         rows = np.array([count // folds + (fold < count % folds) for fold in range(folds)])
@@ -62,38 +62,40 @@ class Columns(NamedTuple):
         span, starts = np.concatenate([[0], np.cumsum(widths)]), np.cumsum(rows) - rows
         lanes = -(-max(widths) // LANES) * LANES
         values, total = np.empty((span[-1], count)), np.empty((folds, span[-1]))
-        covariance = np.zeros((len(models), _held(rows) + 1, max(widths), lanes))
-        held = np.zeros((len(models), _held(rows), max(widths), lanes))
-        spread = np.empty((_held(rows), span[-1]))
-        for m, (model, w) in enumerate(zip(models, widths, strict=True)):
-            own = slice(span[m], span[m + 1])
-            x = values[own]  # one model after another, as each fits into a cache
+        covariance = np.zeros((len(models), _held_out_folds(rows) + 1, max(widths), lanes))
+        held_out = np.zeros((len(models), _held_out_folds(rows), max(widths), lanes))
+        spread = np.empty((_held_out_folds(rows), span[-1]))
+        for m, (model, width) in enumerate(zip(models, widths, strict=True)):
+            own_columns = slice(span[m], span[m + 1])
+            x = values[own_columns]  # one model after another, as each fits into a cache
             x[...] = (model if order is None else model.take(order, axis=0)).T
             if scaled:
                 _standardise(x)
             else:
                 x -= x.mean(axis=1, keepdims=True)
-            total[:, own] = np.add.reduceat(x, starts, axis=1).T
-            products = np.array([part @ part.T for part in np.split(x, starts[1:], axis=1)])
-            covariance[m, :, :w, :w], held[m, :, :w, :w] = Moments.of(products, rows, total[:, own], total[:, own])
-            spread[:, own] = np.diagonal(held[m, :, :w, :w], 0, 1, 2)
-        return Columns(values.T, span, rows, total, spread, Moments(covariance, held))
+            total[:, own_columns] = np.add.reduceat(x, starts, axis=1).T
+            products = np.array([fold_values @ fold_values.T for fold_values in np.split(x, starts[1:], axis=1)])
+            covariance[m, :, :width, :width], held_out[m, :, :width, :width] = FoldMoments.of(
+                products, rows, total[:, own_columns], total[:, own_columns]
+            )
+            spread[:, own_columns] = np.diagonal(held_out[m, :, :width, :width], 0, 1, 2)
+        return ModelColumns(values.T, span, rows, total, spread, FoldMoments(covariance, held_out))
 
     def products(self, left: Sequence[int], right: Sequence[int]) -> Float[np.ndarray, "F A B"]:
-        """Sums over the rows of each fold, of products of the columns of neighbouring models with those of others."""
+        """For each fold, the columns of the `left` models times the columns of the `right` models; both are ranges."""
         first, second = (slice(self.span[side[0]], self.span[side[-1] + 1]) for side in (left, right))
         products = np.empty((len(self.rows), first.stop - first.start, second.stop - second.start))
         for n, end, out in zip(self.rows, np.cumsum(self.rows), products, strict=True):
-            part = self.values[end - n : end]
-            np.matmul(part[:, first].T, part[:, second], out=out)
+            fold_values = self.values[end - n : end]
+            np.matmul(fold_values[:, first].T, fold_values[:, second], out=out)
         return products
 
 
-class Moments(NamedTuple):
-    """What lassos need to know of columns a and b. Both are measured from their means over the rows trained on."""
+class FoldMoments(NamedTuple):
+    """Second moments of columns a and b for each fold, about their means over the fold's training rows."""
 
-    covariance: Float[np.ndarray, "*M F+1 A B"]  # over the rows outside each fold, and at last over all rows
-    held: Float[np.ndarray, "*M F A B"]  # means of products over the rows of each fold
+    covariance: Float[np.ndarray, "*M F+1 A B"]  # over the training rows of each fold; last, over all rows
+    held_out: Float[np.ndarray, "*M F A B"]  # means of products over the rows of each fold
 
     @staticmethod
     def of(
@@ -101,20 +103,20 @@ class Moments(NamedTuple):
         rows: Int[np.ndarray, " F"],
         a: Float[np.ndarray, "F A"],
         b: Float[np.ndarray, "F B"],
-    ) -> Moments:
-        """From sums over the rows of each fold, of products and of the columns, whose sums over all rows are 0."""
-        F = _held(rows)
+    ) -> FoldMoments:
+        """Moments from the sums of products and of columns over each fold. Columns must sum to 0 over all rows."""
+        F = _held_out_folds(rows)
         inside = rows[:F, None, None]
         outside = rows.sum() - inside
-        whole = products.sum(axis=0, keepdims=True)
-        totals = a[:F, :, None] * b[:F, None, :]  # so that −a / outside and −b / outside are the means to measure from
-        covariance = (whole - products[:F] - totals / outside) / outside
-        held = products[:F] / inside + totals * (2 / (outside * inside) + 1 / outside**2)
-        return Moments(np.concatenate([covariance, whole / rows.sum()]), held)
+        all_rows = products.sum(axis=0, keepdims=True)
+        totals = a[:F, :, None] * b[:F, None, :]  # −a / outside and −b / outside are the means of the rows trained on
+        covariance = (all_rows - products[:F] - totals / outside) / outside
+        held_out = products[:F] / inside + totals * (2 / (outside * inside) + 1 / outside**2)
+        return FoldMoments(np.concatenate([covariance, all_rows / rows.sum()]), held_out)
 
 
 def _standardise(x: Float[np.ndarray, "D N"]) -> None:
-    """Gives rows mean 0 and variance 1, or all zeros where nothing varies."""
+    """Gives each row mean 0 and variance 1 in place; a row that does not vary becomes 0."""
     low, high = x.min(axis=1, keepdims=True), x.max(axis=1, keepdims=True)
     largest = np.maximum(high, -low)
     if ((largest > 1e100) | ((largest > 0) & (largest < 1e-100))).any():
@@ -125,8 +127,8 @@ def _standardise(x: Float[np.ndarray, "D N"]) -> None:
     x /= np.where(spread > 0, spread, 1.0)
 
 
-def _held(rows: Int[np.ndarray, " F"]) -> int:
-    """Folds that are held out: a single one is all there is, and leaves nothing to train on."""
+def _held_out_folds(rows: Int[np.ndarray, " F"]) -> int:
+    """The number of folds that are held out. A single fold is not: no rows would be left to train on."""
     return len(rows) if len(rows) > 1 else 0
 
 
@@ -137,30 +139,30 @@ def lasso_cv(
     folds: int = FOLDS,
     strengths: int = STRENGTHS,
     smallest: float = SMALLEST,
-) -> Fit:
+) -> LassoFit:
     """The lasso (Tibshirani 1996) for each column of y, at the strength that predicts held-out rows best.
 
         min over w and c of  ‖y − Xw − c‖² / 2N + strength · ‖w‖₁
 
-    Strengths to choose from fall geometrically from the least at which w = 0 to its `smallest` part. The one chosen has
-    the least mean over folds of the mean squared error, and is the strongest of equals. Folds are stretches of rows as
-    they come. All this is LassoCV of scikit-learn, solved exactly.
+    The strengths fall geometrically from the least at which w = 0 to `smallest` times that. The strength with the
+    least mean squared error over the folds is chosen; among equals, the strongest. Folds are contiguous rows. This is
+    LassoCV of scikit-learn, solved exactly.
     """
     x, y = _checked(x, y)
     grid = np.geomspace(1.0, smallest, strengths)
-    found, chosen = regressions(Columns.of([x, y], folds), np.array([[1, 0]]), grid)
-    return Fit(found[0, : y.shape[1], : x.shape[1]], chosen[0, : y.shape[1]])
+    coefficients, chosen = regressions(ModelColumns.of([x, y], folds), np.array([[1, 0]]), grid)
+    return LassoFit(coefficients[0, : y.shape[1], : x.shape[1]], chosen[0, : y.shape[1]])
 
 
 def lasso(x: Float[np.ndarray, "N D"], y: Float[np.ndarray, "N T"], strength: float) -> Float[np.ndarray, "T D"]:
     """The coefficients of the lasso for each column of y, at one strength."""
     x, y = _checked(x, y)
-    found, _ = regressions(Columns.of([x, y], 1), np.array([[1, 0]]), fixed=strength)
-    return found[0, : y.shape[1], : x.shape[1]]
+    coefficients, _ = regressions(ModelColumns.of([x, y], 1), np.array([[1, 0]]), fixed=strength)
+    return coefficients[0, : y.shape[1], : x.shape[1]]
 
 
 def regressions(
-    columns: Columns,
+    columns: ModelColumns,
     pairs: Int[np.ndarray, "P 2"],
     grid: Float[np.ndarray, " A"] | None = None,
     *,
@@ -169,46 +171,49 @@ def regressions(
 ) -> tuple[Float[np.ndarray, "P W W"], Float[np.ndarray, "P W"]]:
     """For each pair (m, n), lassos that predict each column of model m from all of model n, and their strengths.
 
-    Row t of a pair's matrix holds the coefficients for column t of model m; what is beyond the columns there are is 0.
-    Strengths are chosen from a falling `grid`, in parts of the least strength at which all coefficients are 0; or all
-    are `fixed`, where that is above 0. Coefficients that are all 0 are left so if that comes within `slack` of the
-    minimum, as a part of the target's sum of squares: iterations that stop at such a gap, stop there.
+    Row t of a pair's matrix holds the coefficients for column t of model m, padded with 0. Strengths are chosen from a
+    falling `grid`, in units of the least strength at which all coefficients are 0. If `fixed` is above 0, all strengths
+    are `fixed`. Coefficients stay 0 if the loss at 0 is within `slack` of the minimum, relative to the target's sum of
+    squares. An iterative solver with this tolerance would stop there too.
     """
     grid = np.geomspace(1.0, SMALLEST, STRENGTHS) if grid is None else np.asarray(grid, np.float64)
-    widest = columns.own.held.shape[2]
+    widest = columns.within.held_out.shape[2]
     coefficients, chosen = np.zeros((len(pairs), widest, widest)), np.zeros((len(pairs), widest))
-    regress, quads = _compiled(), (0,) * (columns.own.held.shape[3] // LANES)
-    for left, right, which in blocks(columns.span, pairs):
+    regress, quads = _compiled(), (0,) * (columns.within.held_out.shape[3] // LANES)
+    for left, right, pair_numbers in blocks(columns.span, pairs):
         products = columns.products(left, right)
-        forth = np.isin(pairs[which, 0], left)
+        forward = np.isin(pairs[pair_numbers, 0], left)
         start = (columns.span[left[0]], columns.span[right[0]])
-        for wanted, turned in ((which[forth], False), (which[~forth], True)):
-            if len(wanted):
-                seen = np.ascontiguousarray(products.transpose(0, 2, 1)) if turned else products
-                first = start[::-1] if turned else start
-                found = regress(pairs[wanted], columns, seen, first, grid, float(fixed), float(slack), quads)
-                coefficients[wanted], chosen[wanted] = found
+        for directed, backward in ((pair_numbers[forward], False), (pair_numbers[~forward], True)):
+            if len(directed):
+                oriented = np.ascontiguousarray(products.transpose(0, 2, 1)) if backward else products
+                first = start[::-1] if backward else start
+                fits = regress(pairs[directed], columns, oriented, first, grid, float(fixed), float(slack), quads)
+                coefficients[directed], chosen[directed] = fits
     return coefficients, chosen
 
 
 def blocks(
     span: Int[np.ndarray, " M+1"], pairs: Int[np.ndarray, "P 2"]
 ) -> Iterator[tuple[Sequence[int], Sequence[int], Int[np.ndarray, " p"]]]:
-    """Pairs in groups (models, other models, which pairs) such that one product of matrices serves a group both ways.
+    """Groups of pairs as (models, other models, numbers of pairs). One matrix product serves both directions of a pair.
 
-    Where both models of a pair are in the first part, and so in the second, the pair comes as (first, second).
+    A pair (m, n) has m among the models and n among the other models, or the reverse. Where both are true, callers take
+    the first.
     """
     block = span[:-1] // BLOCK
     low, high = np.sort(block[pairs], axis=1).T
     order = np.lexsort((high, low))
     edges = np.flatnonzero(np.diff(low[order]) | np.diff(high[order])) + 1
-    for which in np.split(order, edges) if len(order) else []:
-        left, right = (range(*np.searchsorted(block, [at, at + 1])) for at in (low[which[0]], high[which[0]]))
-        if len(which) * SPARSE < len(left) * len(right):
-            for one in which:
-                yield range(pairs[one, 0], pairs[one, 0] + 1), range(pairs[one, 1], pairs[one, 1] + 1), np.array([one])
+    for pair_numbers in np.split(order, edges) if len(order) else []:
+        corner = low[pair_numbers[0]], high[pair_numbers[0]]
+        left, right = (range(*np.searchsorted(block, [index, index + 1])) for index in corner)
+        if len(pair_numbers) * SPARSE < len(left) * len(right):
+            for pair in pair_numbers:
+                first, second = pairs[pair]
+                yield range(first, first + 1), range(second, second + 1), np.array([pair])
         else:
-            yield left, right, which
+            yield left, right, pair_numbers
 
 
 def _checked(x: np.ndarray, y: np.ndarray) -> tuple[Float[np.ndarray, "N D"], Float[np.ndarray, "N T"]]:
@@ -220,49 +225,28 @@ def _checked(x: np.ndarray, y: np.ndarray) -> tuple[Float[np.ndarray, "N D"], Fl
     return x, y
 
 
-@functools.cache
 def _compiled() -> Callable[..., Any]:
-    """`_regress` as machine code, kept on disk where there is a place for it."""
-    import numba  # noqa: PLC0415 -- half a second that only those pay who come here
-    from numba.extending import register_jitable  # noqa: PLC0415
-
-    options: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz"}}
-    for part in (
-        _measure,
-        _largest,
-        _start,
-        _next,
-        _first_of_largest,
-        _turn,
-        _choose,
-        _list,
-        _parabola,
-        _solve,
-    ):
-        register_jitable(forceinline=True, **options)(part)
-    compile_ = functools.partial(numba.njit, nogil=True, **options)
-    try:
-        return compile_(_regress, cache=True)
-    except RuntimeError:  # no folder that can be written to
-        return compile_(_regress)
+    """`_fit_pairs` as machine code."""
+    callees = (_measure, _largest, _start, _next, _first_of_largest, _turn, _choose, _list, _parabola, _solve)
+    return compiled(_fit_pairs, *callees, fastmath=frozenset({"contract", "reassoc", "nsz"}), inlining="forced")
 
 
-# Where a path is: rows of one array, with a lane for each feature. Let c = b − Gw be the covariances of the features
-# with what is still to be explained. Features in use have c = ± strength, those at rest have w = 0. For each feature,
-# the one of w and c that is not known is flat + strength · slope. The last rows are a table: row j says how all depend
-# on the known one of feature j. To bring a feature into use, or back to rest, is to exchange its w and c in these
-# equations, which is the same step both ways. Lanes that are not needed stay at 0. Of the other rows,
-#   FLOOR  is what a feature must have beyond those in use, to come into use,
+# The state of a path is one array, with a lane for each feature. Let c = b − Gw be the covariances of the features with
+# the residual. Features in use have c = ± strength, features at rest have w = 0: one of w and c is fixed for each
+# feature, and the other is flat + strength · slope. The last rows are a table: row j says how all free values depend on
+# the fixed value of feature j. Bringing a feature into use, or back to rest, exchanges its w and c in these equations,
+# which is the same step both ways. Padding lanes stay at 0. The other rows are
+#   FLOOR  a feature comes into use only if the features in use leave more than this of its variance unexplained,
 #   AT     the strength at which it comes or goes,
-#   SIGN   that of a feature in use, else 0,
+#   SIGN   the sign of c for a feature in use, else 0,
 #   ALONG  how w moves with the strength,
-#   ROW    the row of the table that is exchanged.
+#   ROW    a copy of the row of the table that is exchanged.
 FLOOR, AT, SIGN, ALONG, ROW, FLAT, SLOPE, TABLE = range(8)
 
 
-def _regress(
+def _fit_pairs(
     pairs: np.ndarray,
-    columns: Columns,
+    columns: ModelColumns,
     products: np.ndarray,
     start: tuple[int, int],
     grid: np.ndarray,
@@ -270,84 +254,87 @@ def _regress(
     slack: float,
     quads: tuple[int, ...],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """All lassos of some pairs; `products` are of their columns, from the columns at `start` on.
+    """All lassos of some pairs. `products` are products of their columns, and begin at the columns `start`.
 
-    `quads` has an element for every LANES lanes. The compiler knows the length of a tuple, and so unrolls their loops.
+    `quads` has an element for every LANES lanes: the compiler knows the length of a tuple and unrolls loops over lanes.
     """
-    span, own = columns.span, columns.own
-    folds, widest, lanes = own.held.shape[1], own.held.shape[2], LANES * len(quads)
-    path, aim, held = np.zeros((TABLE + widest, lanes)), np.zeros((folds + 1, lanes)), np.zeros((folds, lanes))
+    span, within = columns.span, columns.within
+    folds, widest, lanes = within.held_out.shape[1], within.held_out.shape[2], LANES * len(quads)
+    path = np.zeros((TABLE + widest, lanes))
+    covariance, held_out = np.zeros((folds + 1, lanes)), np.zeros((folds, lanes))
     coefficients, chosen = np.zeros((len(pairs), widest, widest)), np.zeros((len(pairs), widest))
     errors, strengths, used = np.empty(len(grid)), np.empty(len(grid)), np.empty(widest, np.uint64)
     for pair in range(len(pairs)):
         m, n = pairs[pair, 0], pairs[pair, 1]
-        D, gram = span[n + 1] - span[n], own.covariance[n]
+        D, gram = span[n + 1] - span[n], within.covariance[n]
         for t in range(span[m + 1] - span[m]):
-            _measure(columns, products, start, span[m] + t, span[n], D, aim, held)
-            strength, largest = fixed, _largest(aim, folds)
+            _measure(columns, products, start, span[m] + t, span[n], D, covariance, held_out)
+            strength, largest = fixed, _largest(covariance, folds)
             if fixed == 0:
-                for at in range(len(grid)):
-                    strengths[at] = largest * grid[at]
+                for s in range(len(grid)):
+                    strengths[s] = largest * grid[s]
                 spread = columns.spread[:, span[m] + t]
-                strength = _choose(path, lanes, D, gram, aim, own.held[n], held, spread, strengths, errors, used)
+                strength = _choose(
+                    path, lanes, D, gram, covariance, within.held_out[n], held_out, spread, strengths, errors, used
+                )
             chosen[pair, t] = strength
-            if (1 - strength / largest) ** 2 > 2 * slack:  # twice the gap, which is quadratic
-                _solve(path, lanes, D, gram, aim, folds, strength, coefficients[pair, t])
+            if (1 - strength / largest) ** 2 > 2 * slack:  # the left side is twice the gap in the loss
+                _solve(path, lanes, D, gram, covariance, folds, strength, coefficients[pair, t])
     return coefficients, chosen
 
 
 def _measure(
-    columns: Columns,
+    columns: ModelColumns,
     products: np.ndarray,
     start: tuple[int, int],
     y: int,
     x: int,
     D: int,
-    aim: np.ndarray,
-    held: np.ndarray,
+    covariance: np.ndarray,
+    held_out: np.ndarray,
 ) -> None:
-    """`Moments.of` column y with the D columns from x on: `aim` is the covariance, and 0 beyond them."""
-    rows, total, folds = columns.rows, columns.total, len(held)
+    """Fills in the moments of column y with the D columns from x on, as in `FoldMoments.of`; other lanes are 0."""
+    rows, total, folds = columns.rows, columns.total, len(held_out)
     count = rows.sum()
-    for k in range(aim.shape[1]):
-        aim[folds, k] = 0.0
+    for k in range(covariance.shape[1]):
+        covariance[folds, k] = 0.0
     for fold in range(len(rows)):
         for k in range(D):
-            aim[folds, k] += products[fold, y - start[0], x - start[1] + k]
+            covariance[folds, k] += products[fold, y - start[0], x - start[1] + k]
     for fold in range(folds):
         inside, outside = float(rows[fold]), float(count - rows[fold])
         shift = 2 / (outside * inside) + 1 / outside**2
         for k in range(D):
             product, totals = products[fold, y - start[0], x - start[1] + k], total[fold, y] * total[fold, x + k]
-            aim[fold, k] = (aim[folds, k] - product - totals / outside) / outside
-            held[fold, k] = product / inside + totals * shift
-        for k in range(D, aim.shape[1]):
-            aim[fold, k] = 0.0
+            covariance[fold, k] = (covariance[folds, k] - product - totals / outside) / outside
+            held_out[fold, k] = product / inside + totals * shift
+        for k in range(D, covariance.shape[1]):
+            covariance[fold, k] = 0.0
     for k in range(D):
-        aim[folds, k] /= count
+        covariance[folds, k] /= count
 
 
-def _largest(aim: np.ndarray, fold: int) -> float:
+def _largest(covariance: np.ndarray, fold: int) -> float:
     """The least strength at which all features are at rest."""
     largest = 0.0
-    for k in range(aim.shape[1]):
-        largest = max(largest, abs(aim[fold, k]))
+    for k in range(covariance.shape[1]):
+        largest = max(largest, abs(covariance[fold, k]))
     return largest
 
 
-def _start(path: np.ndarray, lanes: int, D: int, gram: np.ndarray, aim: np.ndarray, fold: int) -> None:
+def _start(path: np.ndarray, lanes: int, D: int, gram: np.ndarray, covariance: np.ndarray, fold: int) -> None:
     """All features at rest."""
     for j in range(D):
         for i in range(lanes):
             path[TABLE + j, i] = -gram[fold, j, i]
     for i in range(lanes):
-        path[SIGN, i], path[FLAT, i], path[SLOPE, i] = 0.0, aim[fold, i], 0.0
+        path[SIGN, i], path[FLAT, i], path[SLOPE, i] = 0.0, covariance[fold, i], 0.0
     for k in range(D):
         path[FLOOR, k] = INDEPENDENT * gram[fold, k, k]
 
 
-def _next(path: np.ndarray, lanes: int, D: int, now: float) -> tuple[float, int]:
-    """The strength at which a feature comes or goes next, on the way down from `now`, and which; 0 if none does."""
+def _next(path: np.ndarray, lanes: int, D: int, upper: float) -> tuple[float, int]:
+    """The next strength below `upper` at which a feature comes or goes, and that feature; 0 and −1 if none does."""
     for k in range(lanes):
         flat, slope, sign = path[FLAT, k], path[SLOPE, k], path[SIGN, k]
         # In use, w may be on its way to 0. At rest, |c| is below the strength, which may fall faster.
@@ -355,18 +342,19 @@ def _next(path: np.ndarray, lanes: int, D: int, now: float) -> tuple[float, int]
         closing = (1.0 if sign == 0 else 0.0) - side * slope
         path[AT, k] = side * flat / (closing if closing > 0 else np.inf)
     while True:
-        which, best = _first_of_largest(path, lanes)
+        feature, best = _first_of_largest(path, lanes)
         if best == 0:
             return 0.0, -1
-        if path[SIGN, which] != 0 or -path[TABLE + which, which] > path[FLOOR, which]:
-            return min(best, now), which
-        path[AT, which] = 0.0  # a function of the features in use adds nothing to them
+        if path[SIGN, feature] != 0 or -path[TABLE + feature, feature] > path[FLOOR, feature]:
+            return min(best, upper), feature
+        path[AT, feature] = 0.0  # a function of the features in use tells nothing new
 
 
 def _first_of_largest(path: np.ndarray, lanes: int) -> tuple[int, float]:
-    """Where AT is largest, and how large; 0 at least.
+    """The first lane with the largest AT, and that AT, or 0 if it is negative.
 
-    Four contests side by side and then a final, written out so that none has to wait for another and nothing branches.
+    Four maxima grow side by side, and the largest of them is returned. The code is written out so that no maximum waits
+    for another, and without branches.
     """
     a, b, c, d = path[AT, 0], path[AT, 1], path[AT, 2], path[AT, 3]
     of_a, of_b, of_c, of_d = 0, 1, 2, 3
@@ -382,7 +370,7 @@ def _first_of_largest(path: np.ndarray, lanes: int) -> tuple[int, float]:
 
 
 def _turn(path: np.ndarray, lanes: int, D: int, k: int) -> None:
-    """Brings feature k into use, or to rest. What is exchanged for w is the distance of c from ± strength."""
+    """Brings feature k into use, or to rest, by exchanging w and the distance of c from ± strength."""
     before = path[SIGN, k]
     after = math.copysign(1.0, path[FLAT, k]) if before == 0 else 0.0
     pivot = 1 / path[TABLE + k, k]
@@ -393,14 +381,14 @@ def _turn(path: np.ndarray, lanes: int, D: int, k: int) -> None:
         path[FLAT, i] -= flat * path[ROW, i]
     for i in range(lanes):
         path[SLOPE, i] -= slope * path[ROW, i]
-    # Before the table is dealt with: these rows are read next, and a processor waits to read a row of which it has just
-    # written a single number.
+    # The next loops read these rows. They are written before the table: a processor waits before it reads a row if it
+    # has just written one number of it.
     path[FLAT, k], path[SLOPE, k], path[SIGN, k] = -flat, before - slope, after
     for j in range(TABLE, TABLE + D):
-        part = path[j, k] * pivot
+        factor = path[j, k] * pivot
         for i in range(lanes):
-            path[j, i] -= part * path[ROW, i]
-        path[j, k] = -part
+            path[j, i] -= factor * path[ROW, i]
+        path[j, k] = -factor
     for i in range(lanes):
         path[TABLE + k, i] = path[ROW, i] * pivot
     path[TABLE + k, k] = pivot
@@ -411,62 +399,62 @@ def _choose(
     lanes: int,
     D: int,
     gram: np.ndarray,
-    aim: np.ndarray,
+    covariance: np.ndarray,
     test: np.ndarray,
-    held: np.ndarray,
+    held_out: np.ndarray,
     spread: np.ndarray,
     strengths: np.ndarray,
     errors: np.ndarray,
     used: np.ndarray,
 ) -> float:
-    """Of the strengths, which fall, that with the least mean squared error on held-out rows."""
+    """The strength with the least mean squared error on held-out rows; strengths fall."""
     last = len(strengths)
-    for at in range(last):
-        errors[at] = 0.0
+    for s in range(last):
+        errors[s] = 0.0
     for fold in range(len(spread)):
-        _start(path, lanes, D, gram, aim, fold)
-        count, done, now, error = 0, 0, max(strengths[0], _largest(aim, fold)), spread[fold]
+        _start(path, lanes, D, gram, covariance, fold)
+        in_use, done, upper, error = 0, 0, max(strengths[0], _largest(covariance, fold)), spread[fold]
         for _ in range(EVENTS * D):
-            below, which = _next(path, lanes, D, now)
-            slope, bend = _parabola(path, lanes, used[:count], test, held, fold, now)
-            while done < last and strengths[done] >= below:
-                step = strengths[done] - now
+            lower, feature = _next(path, lanes, D, upper)
+            slope, bend = _parabola(path, lanes, used[:in_use], test, held_out, fold, upper)
+            while done < last and strengths[done] >= lower:
+                step = strengths[done] - upper
                 errors[done] += error + step * (slope + step * bend)
                 done += 1
             if done == last:
                 break
-            step = below - now
+            step = lower - upper
             error += step * (slope + step * bend)
-            count = _list(used, count, which, path[SIGN, which] == 0)
-            _turn(path, lanes, D, which)
-            now = below
+            in_use = _list(used, in_use, feature, path[SIGN, feature] == 0)
+            _turn(path, lanes, D, feature)
+            upper = lower
     return strengths[np.argmin(errors)]
 
 
-def _list(used: np.ndarray, count: int, which: int, comes: bool) -> int:
-    """Keeps the first `count` of `used` the features in use; returns how many those are."""
+def _list(used: np.ndarray, count: int, feature: int, comes: bool) -> int:
+    """Adds or removes a feature in the first `count` places of `used`, the features in use; returns the new count."""
     if comes:
-        used[count] = which
+        used[count] = feature
         return count + 1
-    at = 0
-    while used[at] != which:
-        at += 1
-    used[at] = used[count - 1]
+    place = 0
+    while used[place] != feature:
+        place += 1
+    used[place] = used[count - 1]
     return count - 1
 
 
 def _parabola(
-    path: np.ndarray, lanes: int, used: np.ndarray, test: np.ndarray, held: np.ndarray, fold: int, now: float
+    path: np.ndarray, lanes: int, used: np.ndarray, test: np.ndarray, held_out: np.ndarray, fold: int, upper: float
 ) -> tuple[float, float]:
-    """How the squared error on held-out rows goes with the strength from `now` on: slope · step + bend · step²."""
+    """How the squared error on held-out rows changes with the strength below `upper`: slope · step + bend · step²."""
     for k in range(lanes):
         path[ALONG, k] = path[SLOPE, k] * path[SIGN, k] ** 2
     slope, bend = 0.0, 0.0
     for j in used:
-        along, w, bent = path[SLOPE, j], path[FLAT, j] + now * path[SLOPE, j], 0.0
+        along, w, bent = path[SLOPE, j], path[FLAT, j] + upper * path[SLOPE, j], 0.0
         for i in range(lanes):
             bent += test[fold, j, i] * path[ALONG, i]
-        slope += w * bent - held[fold, j] * along
+        slope += w * bent - held_out[fold, j] * along
         bend += along * bent
     return 2 * slope, bend
 
@@ -476,20 +464,20 @@ def _solve(
     lanes: int,
     D: int,
     gram: np.ndarray,
-    aim: np.ndarray,
+    covariance: np.ndarray,
     fold: int,
     strength: float,
     out: np.ndarray,
 ) -> None:
     """Fills in the coefficients at one strength."""
-    now = np.inf
-    _start(path, lanes, D, gram, aim, fold)
+    upper = np.inf
+    _start(path, lanes, D, gram, covariance, fold)
     for _ in range(EVENTS * D):
-        below, which = _next(path, lanes, D, now)
-        if which < 0 or below <= strength:
+        lower, feature = _next(path, lanes, D, upper)
+        if feature < 0 or lower <= strength:
             break
-        _turn(path, lanes, D, which)
-        now = below
+        _turn(path, lanes, D, feature)
+        upper = lower
     for k in range(D):
         if path[SIGN, k] != 0:
             out[k] = path[FLAT, k] + strength * path[SLOPE, k]

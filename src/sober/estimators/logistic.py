@@ -1,20 +1,18 @@
 """Logistic regression, its strength chosen by cross-validation: scikit-learn's LogisticRegressionCV, at the optimum.
 
-For each strength C, from the most penalised on, a softmax regression is fitted to all rows and to all rows but those of
-each fold,
+For each strength C, in rising order, a softmax regression is fitted to all rows, and to the rows outside each fold:
 
     minimum over W, b of  Σ log-loss(softmax(W z + b), y) + ‖W‖² / 2C        (‖W‖² / C where there are two classes)
 
-and the strength with the best accuracy on the rows left out, the first of equals, is taken for all rows.
+The strength with the best accuracy on held-out rows (the first of equals) is chosen, with the regression of all rows.
 
-Newton's steps come from conjugate gradients, which need products with the Hessian alone. What makes them few is that
-one Hessian, that of all rows, is formed and factored at each strength, and is nearly that of every fold: two or three
-products then do. Where a fold has another, since rows are few and every one counts, its own is formed.
+Newton's steps come from conjugate gradients, which need only products with the Hessian. The Hessian of all rows is
+formed and factored at each strength as the preconditioner. It is close to every fold's Hessian, so two or three
+products suffice. If a fold's Hessian differs, because rows are few, the fold forms its own preconditioner.
 """
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -22,17 +20,18 @@ import scipy
 from jaxtyping import Bool, Float, Int
 
 from sober.estimators.folds import stratified
-from sober.estimators.linear import Linear, checked, complete_hessian, softmax_slopes, stretches
+from sober.estimators.linear import Linear, checked, complete_hessian, row_chunks, softmax_slopes
+from sober.estimators.scaling import shifts
 
-WEAKEST, STRONGEST = -4, 4  # powers of ten between which strengths lie
-DENSE = 2_500  # unknowns up to which a Hessian is formed
-PRECISION = 1e-5  # of logits: a step that moves them less is the last, for it leaves about a hundredth of that
-FALL = 1e-18  # of the loss: so little is left where rounding keeps steps longer
-INEXACT = 1e-2  # how near to Newton's a step comes, relatively
-LONG = 20  # products for one step from which on a new Hessian pays
-MOST = 500  # of steps, and of products for one
+WEAKEST, STRONGEST = -4, 4  # exponents of ten of the smallest and the largest strength
+DENSE = 2_500  # most unknowns for a dense Hessian
+PRECISION = 1e-5  # a step that moves logits by less is the last: its error is about a hundredth of PRECISION
+FALL = 1e-18  # least fall of the loss that is worth another step: rounding can keep steps longer than PRECISION
+INEXACT = 1e-2  # relative error of a step by conjugate gradients
+LONG = 20  # a step of more products than this is followed by a new Hessian
+MOST = 500  # steps, and products in one step
 
-Unknowns = Float[np.ndarray, "C U"]  # of each class: weights, and last the intercept
+Unknowns = Float[np.ndarray, "C U"]  # the weights of each class, and last its intercept
 
 
 class CrossValidated(NamedTuple):
@@ -41,36 +40,39 @@ class CrossValidated(NamedTuple):
     model: Linear
     strength: float
     accuracy: Float[np.ndarray, "F S"]
+    converged: bool = True  # whether every regression reached its optimum
 
 
 def strengths_between(count: int) -> Float[np.ndarray, " S"]:
-    """So many values of C, evenly spaced by their logarithms; the higher, the less is penalised."""
+    """Values of C, evenly spaced by their logarithms. A higher C penalises less."""
     return np.logspace(WEAKEST, STRONGEST, count)
 
 
 def cross_validated(
     x: Float[np.ndarray, "N D"], y: Int[np.ndarray, " N"], *, strengths: int = 10, folds: int = 5
 ) -> CrossValidated:
-    """The regression of y on x with the best of some strengths.
+    """The regression of y on x at the best of `strengths` values of C.
 
-    A class that has no row outside a fold is never predicted by what is fitted there: its probability is 0, which is
-    where the optimum lies. A single class leaves nothing to learn.
+    If all rows of a class are in one fold, that fold's regression gives it probability 0, which is the optimum. With a
+    single class there is nothing to learn.
     """
     x, y = checked(x, y)
     grid = strengths_between(strengths)
     classes, labels = np.unique(y, return_inverse=True)
     if len(classes) == 1:
-        nothing = Linear(np.zeros((x.shape[1], 1)), np.zeros(1), classes)
-        return CrossValidated(nothing, float(grid[0]), np.ones((folds, strengths)))
-    middle = np.median(x, axis=0)  # not the mean: a row far out would make it coarse for all others
+        constant = Linear(np.zeros((x.shape[1], 1)), np.zeros(1), classes)
+        return CrossValidated(constant, float(grid[0]), np.ones((folds, strengths)))
+    middle = np.median(x, axis=0)  # one row far out would pull a mean away from the others
     centred = x - middle
+    shift = shifts(centred)
+    centred = np.ldexp(centred, shift) if shift.any() else centred
     _, axes = np.linalg.eigh(centred.T @ centred)
     rows = np.vstack([axes.T @ centred.T, np.ones(len(x))])
-    accuracy, fitted = _path(rows, labels, stratified(labels, folds), (2 if len(classes) == 2 else 1) / grid)
+    accuracy, fitted, converged = _path(rows, labels, stratified(labels, folds), (2 if len(classes) == 2 else 1) / grid)
     best = int(np.argmax(accuracy.sum(axis=0)))
-    weight, intercept = axes @ fitted[best][:, :-1].T, fitted[best][:, -1]
+    weight, intercept = np.ldexp(axes @ fitted[best][:, :-1].T, shift[:, None]), fitted[best][:, -1]
     return CrossValidated(
-        Linear(weight, intercept - intercept.mean() - middle @ weight, classes), float(grid[best]), accuracy
+        Linear(weight, intercept - intercept.mean() - middle @ weight, classes), float(grid[best]), accuracy, converged
     )
 
 
@@ -79,26 +81,26 @@ def _path(
     labels: Int[np.ndarray, " N"],
     fold: Int[np.ndarray, " N"],
     penalties: Float[np.ndarray, " S"],
-) -> tuple[Float[np.ndarray, "F S"], list[Unknowns]]:
-    """The accuracy on what each fold left out, and the regressions of all rows, at each penalty."""
-    whole = _Problem(rows, labels, labels.max() + 1)
-    parts = [_Problem(rows[:, fold != f], labels[fold != f], whole.classes) for f in range(fold.max() + 1)]
-    out = [(rows[:, fold == f], labels[fold == f]) for f in range(len(parts))]
-    fitted, of_parts = whole.start(), [part.start() for part in parts]
-    accuracy, path = np.zeros((len(parts), len(penalties))), []
-    near = whole.curvature(fitted, penalties[0])
+) -> tuple[Float[np.ndarray, "F S"], list[Unknowns], bool]:
+    """The accuracy on the rows of each fold, and the regression of all rows, at each penalty; and if all converged."""
+    all_rows = _Problem(rows, labels, labels.max() + 1)
+    folds = [_Problem(rows[:, fold != f], labels[fold != f], all_rows.classes) for f in range(fold.max() + 1)]
+    held_out = [(rows[:, fold == f], labels[fold == f]) for f in range(len(folds))]
+    fitted, fitted_without = all_rows.start(), [problem.start() for problem in folds]
+    accuracy, path = np.zeros((len(folds), len(penalties))), []
+    curvature = all_rows.curvature(fitted, penalties[0])
     for s, penalty in enumerate(penalties):
-        before, fitted = fitted, whole.minimum(fitted, penalty, near)
+        before, fitted = fitted, all_rows.minimum(fitted, penalty, curvature)
         path.append(fitted)
-        near = whole.curvature(fitted, penalty)
-        for f, part in enumerate(parts):  # which moves about as far as all rows do
-            of_parts[f] = part.minimum(of_parts[f] + part.free(fitted - before), penalty, near)
-            accuracy[f, s] = np.mean(part.predict(of_parts[f], out[f][0]) == out[f][1])
-    return accuracy, path
+        curvature = all_rows.curvature(fitted, penalty)
+        for f, problem in enumerate(folds):  # a fold's regression moves about as far as the regression of all rows
+            fitted_without[f] = problem.minimum(fitted_without[f] + problem.free(fitted - before), penalty, curvature)
+            accuracy[f, s] = np.mean(problem.predict(fitted_without[f], held_out[f][0]) == held_out[f][1])
+    return accuracy, path, all(problem.converged for problem in (all_rows, *folds))
 
 
 class _Curvature(NamedTuple):
-    """A Hessian to divide by: in units in which each unknown alone has curvature 1, factored where it was formed."""
+    """A preconditioner: the Hessian, factored in units in which each unknown alone has curvature 1, or its diagonal."""
 
     scale: Unknowns
     factor: Float[np.ndarray, "CU CU"] | None
@@ -111,62 +113,63 @@ class _Curvature(NamedTuple):
 
 
 class _Problem:
-    """Softmax regression of some rows, in U unknowns of each of C classes. Those that no row has are left alone."""
+    """Softmax regression of some rows, with U unknowns for each of C classes. Classes without rows are left out."""
 
     def __init__(self, rows: Float[np.ndarray, "U N"], labels: Int[np.ndarray, " N"], classes: int) -> None:
         self.rows, self.labels, self.classes = rows, labels, classes
         self.counts = np.bincount(labels, minlength=classes)
-        self.unknown: Bool[np.ndarray, " C"] = self.counts == 0
-        self.parts = list(stretches(rows, classes))
+        self.absent: Bool[np.ndarray, " C"] = self.counts == 0
+        self.chunks = list(row_chunks(rows, classes))
+        self.converged = True  # whether every minimum so far was reached
 
     def start(self) -> Unknowns:
-        """Coefficients that know how frequent each class is, and nothing else."""
+        """Coefficients from the frequency of each class alone."""
         logits = np.log(np.maximum(self.counts, 1))
         return np.hstack([np.zeros((self.classes, len(self.rows) - 1)), (logits - logits.mean())[:, None]])
 
     def free(self, step: Unknowns) -> Unknowns:
-        """The part of a step that changes something: classes without rows stay, and intercepts do not all rise."""
-        free = np.where(self.unknown[:, None], 0.0, step)
-        free[~self.unknown, -1] -= free[~self.unknown, -1].mean()
+        """A step without its idle parts: the steps of classes without rows, and the mean of the intercepts."""
+        free = np.where(self.absent[:, None], 0.0, step)
+        free[~self.absent, -1] -= free[~self.absent, -1].mean()
         return free
 
-    def logits(self, at: Unknowns, rows: Float[np.ndarray, "U n"]) -> Float[np.ndarray, "C n"]:
-        logits = at @ rows
-        logits[self.unknown] = -np.inf
+    def logits(self, unknowns: Unknowns, rows: Float[np.ndarray, "U n"]) -> Float[np.ndarray, "C n"]:
+        logits = unknowns @ rows
+        logits[self.absent] = -np.inf
         return logits
 
-    def predict(self, at: Unknowns, rows: Float[np.ndarray, "U n"]) -> Int[np.ndarray, " n"]:
-        return self.logits(at, rows).argmax(axis=0)
+    def predict(self, unknowns: Unknowns, rows: Float[np.ndarray, "U n"]) -> Int[np.ndarray, " n"]:
+        return self.logits(unknowns, rows).argmax(axis=0)
 
-    def minimum(self, at: Unknowns, penalty: float, curvature: _Curvature) -> Unknowns:
-        """Newton's method, by steps that are sure to descend: see `linear._minimised`, whose rule this is."""
-        step, reach = np.zeros_like(at), 0.0
+    def minimum(self, unknowns: Unknowns, penalty: float, curvature: _Curvature) -> Unknowns:
+        """Newton's method with steps that always descend, by the rule of `linear.minimised`."""
+        step, reach = np.zeros_like(unknowns), 0.0
         for _ in range(MOST):
-            ahead = at + step
+            ahead = unknowns + step
             gradient, chances = self._slopes(ahead, penalty)
             if reach > 1 and np.vdot(gradient, step) > 0:  # beyond the minimum on this line
                 shorter = max(0.5, np.log1p(reach) / reach)
                 step, reach = shorter * step, shorter * reach
                 continue
-            at = ahead
+            unknowns = ahead
             step, products = self._newton(gradient, chances, penalty, curvature)
             reach = self._reach(step)
             if reach <= PRECISION or -np.vdot(gradient, step) <= FALL:
-                return at + step
+                return unknowns + step
             if products > LONG:
-                curvature = self.curvature(at, penalty)
-        warnings.warn("a cross-validated logistic regression did not converge", RuntimeWarning, stacklevel=4)
-        return at
+                curvature = self.curvature(unknowns, penalty)
+        self.converged = False
+        return unknowns
 
-    def curvature(self, at: Unknowns, penalty: float) -> _Curvature:
-        """The Hessian there, or its diagonal where there are many unknowns."""
-        if at.size > DENSE:
-            return self._diagonal(at, penalty)
-        hessian = np.zeros((at.size, at.size))
-        for part in stretches(self.rows, at.size):
-            rows = self.rows[:, part]
-            _, chance = softmax_slopes(self.logits(at, rows), self.labels[part])
-            weighted = (chance[:, None] * rows).reshape(at.size, -1)  # p ⊗ z
+    def curvature(self, unknowns: Unknowns, penalty: float) -> _Curvature:
+        """The Hessian at some unknowns, or only its diagonal if the unknowns are many."""
+        if unknowns.size > DENSE:
+            return self._diagonal(unknowns, penalty)
+        hessian = np.zeros((unknowns.size, unknowns.size))
+        for chunk in row_chunks(self.rows, unknowns.size):
+            rows = self.rows[:, chunk]
+            _, chance = softmax_slopes(self.logits(unknowns, rows), self.labels[chunk])
+            weighted = (chance[:, None] * rows).reshape(unknowns.size, -1)  # p ⊗ z
             hessian -= weighted @ weighted.T
         complete_hessian(hessian, self._penalties(penalty))
         scale = 1 / np.sqrt(np.maximum(np.diag(hessian), 1e-200))
@@ -175,26 +178,26 @@ class _Problem:
         hessian[np.diag_indices_from(hessian)] += 1e-12
         try:
             factor = scipy.linalg.cholesky(hessian, lower=True, overwrite_a=True, check_finite=False)
-        except np.linalg.LinAlgError:  # rounded so far that it is no Hessian any more
-            return self._diagonal(at, penalty)
-        return _Curvature(scale.reshape(at.shape), factor)
+        except np.linalg.LinAlgError:  # rounding made it indefinite
+            return self._diagonal(unknowns, penalty)
+        return _Curvature(scale.reshape(unknowns.shape), factor)
 
-    def _diagonal(self, at: Unknowns, penalty: float) -> _Curvature:
-        diagonal = np.tile(self._penalties(penalty), (len(at), 1))
-        for part in self.parts:
-            _, chance = softmax_slopes(self.logits(at, self.rows[:, part]), self.labels[part])
-            diagonal += (chance * (1 - chance)) @ (self.rows[:, part] ** 2).T
+    def _diagonal(self, unknowns: Unknowns, penalty: float) -> _Curvature:
+        diagonal = np.tile(self._penalties(penalty), (len(unknowns), 1))
+        for chunk in self.chunks:
+            _, chance = softmax_slopes(self.logits(unknowns, self.rows[:, chunk]), self.labels[chunk])
+            diagonal += (chance * (1 - chance)) @ (self.rows[:, chunk] ** 2).T
         return _Curvature(1 / np.sqrt(np.maximum(diagonal, 1e-200)), None)
 
     def _penalties(self, penalty: float) -> Float[np.ndarray, " U"]:
         return np.append(np.full(len(self.rows) - 1, penalty), 0.0)
 
-    def _slopes(self, at: Unknowns, penalty: float) -> tuple[Unknowns, list[Float[np.ndarray, "C n"]]]:
-        """The gradient, and the probabilities of each stretch of rows."""
-        gradient, chances = at * self._penalties(penalty), []
-        for part in self.parts:
-            rows = self.rows[:, part]
-            residual, chance = softmax_slopes(self.logits(at, rows), self.labels[part])
+    def _slopes(self, unknowns: Unknowns, penalty: float) -> tuple[Unknowns, list[Float[np.ndarray, "C n"]]]:
+        """The gradient, and the probabilities of the classes for each chunk of rows."""
+        gradient, chances = unknowns * self._penalties(penalty), []
+        for chunk in self.chunks:
+            rows = self.rows[:, chunk]
+            residual, chance = softmax_slopes(self.logits(unknowns, rows), self.labels[chunk])
             gradient += residual @ rows.T
             chances.append(chance)
         return self.free(gradient), chances
@@ -202,37 +205,37 @@ class _Problem:
     def _newton(
         self, gradient: Unknowns, chances: list[Float[np.ndarray, "C n"]], penalty: float, curvature: _Curvature
     ) -> tuple[Unknowns, int]:
-        """Minus the inverse Hessian times the gradient, nearly, and how many products that took."""
+        """Newton's step to a relative error of INEXACT, and how many products it took."""
         likeliest = [chance.argmax(axis=0) for chance in chances]
         penalties = self._penalties(penalty)
 
         def curved(step: Unknowns) -> Unknowns:
-            bent = step * penalties
-            for part, chance, top in zip(self.parts, chances, likeliest, strict=True):
-                rows = self.rows[:, part]
+            product = step * penalties
+            for chunk, chance, top in zip(self.chunks, chances, likeliest, strict=True):
+                rows = self.rows[:, chunk]
                 change = step @ rows
-                change -= change[top, np.arange(len(top))]  # changes no probability, and leaves less to round
+                change -= change[top, np.arange(len(top))]  # changes no probability, and reduces rounding
                 change -= np.einsum("cn,cn->n", chance, change)
                 change *= chance
-                bent += change @ rows.T
-            return bent
+                product += change @ rows.T
+            return product
 
-        solution, left = np.zeros_like(gradient), gradient
-        scaled = direction = self.free(curvature.divide(left))
-        size = start = np.vdot(left, scaled)
+        solution, residual = np.zeros_like(gradient), gradient
+        scaled = direction = self.free(curvature.divide(residual))
+        size = start = np.vdot(residual, scaled)
         products = 0
         while size > INEXACT**2 * start and products < MOST:
             products += 1
-            bent = self.free(curved(direction))
-            length = size / max(np.vdot(direction, bent), 1e-300)
+            product = self.free(curved(direction))
+            length = size / max(np.vdot(direction, product), 1e-300)
             solution = solution - length * direction
-            left = left - length * bent
-            scaled = self.free(curvature.divide(left))
-            before, size = size, np.vdot(left, scaled)
+            residual = residual - length * product
+            scaled = self.free(curvature.divide(residual))
+            before, size = size, np.vdot(residual, scaled)
             direction = scaled + size / max(before, 1e-300) * direction
         return solution, products
 
     def _reach(self, step: Unknowns) -> float:
-        """The most by which a step moves logits of a row apart."""
-        known = step[~self.unknown]
-        return max(float(np.ptp(known @ self.rows[:, part], axis=0).max()) for part in self.parts)
+        """How far a step moves logits of one row apart, at most."""
+        with_rows = step[~self.absent]
+        return max(float(np.ptp(with_rows @ self.rows[:, chunk], axis=0).max()) for chunk in self.chunks)

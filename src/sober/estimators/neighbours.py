@@ -1,8 +1,8 @@
 """Mutual information of numbers, estimated from the distances of nearest neighbours, in nats.
 
-Of a number and a class (Ross 2014), as scikit-learn's `mutual_info_classif` has it, and of two numbers (Kraskov et al.
-2004). With a single number per row neighbours are found by sorting, which takes a hundredth of the time of a tree.
-Distances mean nothing between equal numbers: break ties first, with `jittered`.
+For a number and a class this is the estimator of Ross (2014), scikit-learn's `mutual_info_classif`; for two numbers
+it is the estimator of Kraskov et al. (2004). With a single number per row, sorting finds neighbours in a hundredth of
+the time that a tree takes. Distances say nothing about equal numbers: break ties first, with `jittered`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from jaxtyping import Float, Int
 
 from sober.estimators.scaling import standardised
 
-JITTER = 1e-10  # of numbers with variance 1
+JITTER = 1e-10  # standard deviation of the noise added to numbers with variance 1
 
 
 def jittered(x: Float[np.ndarray, "N D"], rng: np.random.Generator) -> Float[np.ndarray, "N D"]:
-    """Standardised columns, with so little noise that it does no more than put equal numbers in some order."""
+    """Standardised columns with a little noise, which only puts equal numbers in some order."""
     return standardised(x)[0] + JITTER * rng.normal(size=x.shape)
 
 
@@ -26,8 +26,8 @@ def class_information(
 ) -> Float[np.ndarray, "D K"]:
     """The information of each column of numbers about each column of classes (Ross 2014); never below 0.
 
-    I = ψ(N) + mean ψ(k) - mean ψ(rows of the class) - mean ψ(m), where m is the number of rows, of any class, that are
-    nearer than the k-th neighbour of the same class. Rows whose class no other row has are left out.
+    I = ψ(N) + mean ψ(k) - mean ψ(rows of the class) - mean ψ(m), where m counts the rows of any class that are nearer
+    than the k-th neighbour of the same class. Rows that are alone in their class are left out.
     """
     out = np.empty((x.shape[1], y.shape[1]))
     for j in range(x.shape[1]):
@@ -38,7 +38,7 @@ def class_information(
 
 
 def _ross(x: Float[np.ndarray, " N"], y: Int[np.ndarray, " N"], neighbours: int) -> float:
-    """x in rising order."""
+    """`class_information` of one column of numbers, in rising order, and one column of classes."""
     size = np.bincount(y)[y]
     shared = size > 1
     x, y, size = x[shared], y[shared], size[shared]
@@ -58,22 +58,22 @@ def _ross(x: Float[np.ndarray, " N"], y: Int[np.ndarray, " N"], neighbours: int)
 def kth_distance(x: Float[np.ndarray, " n"], k: int) -> Float[np.ndarray, " n"]:
     """The distance to the k-th nearest other number; x in rising order, and longer than k.
 
-    The k nearest and the number itself are k + 1 in a row: the best of the k + 1 such rows that hold it.
+    A number and its k nearest others are k + 1 consecutive numbers: the narrowest of the k + 1 windows that hold it.
     """
     rows = np.arange(len(x))
     out = np.full(len(x), np.inf)
     for below in range(k + 1):
         first, last = rows - below, rows - below + k
-        there = (first >= 0) & (last < len(x))
-        reach = np.maximum(x[rows[there]] - x[first[there]], x[last[there]] - x[rows[there]])
-        out[there] = np.minimum(out[there], reach)
+        inside = (first >= 0) & (last < len(x))
+        reach = np.maximum(x[rows[inside]] - x[first[inside]], x[last[inside]] - x[rows[inside]])
+        out[inside] = np.minimum(out[inside], reach)
     return out
 
 
 def within(x: Float[np.ndarray, " n"], radius: Float[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
-    """How many numbers are no farther than the radius from each, itself included; x in rising order.
+    """How many numbers lie within the radius of each, itself included; x in rising order.
 
-    A first guess by bisection may be off where x ± radius was rounded: ends are moved until the distances agree.
+    Bisection can be off if x ± radius was rounded, so the ends are then moved until the distances agree.
     """
     low, high = np.searchsorted(x, x - radius, "left"), np.searchsorted(x, x + radius, "right") - 1
     last = len(x) - 1
@@ -93,8 +93,8 @@ def number_information(x: Float[np.ndarray, " N"], y: Float[np.ndarray, " N"], n
     if len(x) < 2:
         return 0.0
     k = min(neighbours, len(x) - 1)
-    both = np.stack([x, y], axis=1)
-    distance = scipy.spatial.cKDTree(both).query(both, k + 1, p=np.inf)[0][:, -1]
+    points = np.stack([x, y], axis=1)
+    distance = scipy.spatial.cKDTree(points).query(points, k + 1, p=np.inf)[0][:, -1]
     radius = np.nextafter(distance, 0)
     digamma = scipy.special.digamma
     estimate = digamma(len(x)) + digamma(k)

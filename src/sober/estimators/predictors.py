@@ -12,31 +12,31 @@ from sober.estimators.boosting import boosted
 from sober.estimators.scaling import standardised
 from sober.types import Factor
 
-DEPTHS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20)  # of a random forest's trees
-STRENGTHS = tuple(float(alpha) for alpha in np.logspace(-5, 0, 21))  # of the lasso's penalty, on standardised numbers
-VALIDATION = 0.2  # of the training rows, to choose among these
+DEPTHS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20)  # depths of a random forest's trees
+STRENGTHS = tuple(float(alpha) for alpha in np.logspace(-5, 0, 21))  # of the lasso, on standardised numbers
+VALIDATION = 0.2  # share of the training rows that chooses a depth or strength
 
 
 class Rows(NamedTuple):
-    """What is learned from: numbers, and for each row a value of each factor."""
+    """Rows to learn from: numbers, and a value of each factor."""
 
     x: Float[np.ndarray, "N D"]
     factors: Num[np.ndarray, "N K"]
     about: tuple[Factor, ...]
-    groups: Int[np.ndarray, " N"] | None = None  # rows of one group are not both learned from and chosen by
+    groups: Int[np.ndarray, " N"] | None = None  # validation takes whole groups of rows
 
 
 class Fitted(NamedTuple):
-    """Importances (D, K), each column summing to 1, or all 0; and what was predicted for the test rows, as points."""
+    """Importances, whose columns each sum to 1 or are all 0, and predictions for the test rows as points."""
 
     importances: Float[np.ndarray, "D K"]
     predicted: list[Float[np.ndarray, "n m"]]
 
 
 def points(factor: Factor, column: np.ndarray) -> Float[np.ndarray, "N m"]:
-    """Values of a factor as points, so that distances mean what the kind says.
+    """Values of a factor as points whose distances fit its kind.
 
-    A number stands for itself, a place in a cycle lies on a circle, and categories are all equally far apart.
+    Numbers stay numbers, places in a cycle lie on a circle, and categories are all equally far apart.
     """
     if factor.kind in ("continuous", "ordinal"):
         return np.asarray(column, float)[:, None]
@@ -55,12 +55,12 @@ def nearest(factor: Factor, predicted: Float[np.ndarray, "n m"]) -> Int[np.ndarr
 
 
 def by_boosting(rows: Rows, test: Float[np.ndarray, "n D"], seed: int) -> Fitted:
-    """Gradient boosted trees as in the Sober Look study, with histograms: the same trees some hundred times faster."""
+    """Gradient boosted trees as in the Sober Look study. `boosting` grows them about a hundred times faster."""
     kinds = [np.float64 if factor.kind == "continuous" else np.int64 for factor in rows.about]
     targets = [column.astype(kind) for column, kind in zip(rows.factors.T, kinds, strict=True)]
-    found = boosted(rows.x, targets, test, seed=seed)
-    predicted = [points(factor, each.test) for factor, each in zip(rows.about, found, strict=True)]
-    return Fitted(np.stack([each.importances for each in found], axis=1), predicted)
+    fits = boosted(rows.x, targets, test, seed=seed)
+    predicted = [points(factor, fit.test) for factor, fit in zip(rows.about, fits, strict=True)]
+    return Fitted(np.stack([fit.importances for fit in fits], axis=1), predicted)
 
 
 def by_sklearn(rows: Rows, test: Float[np.ndarray, "n D"], seed: int) -> Fitted:
@@ -85,21 +85,22 @@ def by_forest(rows: Rows, test: Float[np.ndarray, "n D"], seed: int) -> Fitted:
     """Random forests of ten regression trees, their depth chosen on validation rows (Eastwood & Williams 2018)."""
     from sklearn.ensemble import RandomForestRegressor  # noqa: PLC0415
 
-    def model(depth: int) -> Any:
-        return RandomForestRegressor(10, max_depth=depth, random_state=seed, n_jobs=-1)
+    def fit(depth: int, x: Float[np.ndarray, "N D"], y: np.ndarray) -> Any:
+        forest = RandomForestRegressor(10, max_depth=depth, random_state=seed, n_jobs=-1).fit(x, y)
+        return forest.set_params(n_jobs=1)  # several threads add up predictions in any order, and rounding follows it
 
-    return _chosen(rows, test, seed, DEPTHS, model, lambda fitted: fitted.feature_importances_)
+    return _chosen(rows, test, seed, DEPTHS, fit, lambda forest: forest.feature_importances_)
 
 
 def by_lasso(rows: Rows, test: Float[np.ndarray, "n D"], seed: int) -> Fitted:
     """Linear models with an l1 penalty, its strength chosen on validation rows (Eastwood & Williams 2018): R = |W|."""
     from sklearn.linear_model import Lasso  # noqa: PLC0415
 
-    def model(alpha: float) -> Any:
-        return Lasso(alpha=alpha, max_iter=10_000)
+    def fit(alpha: float, x: Float[np.ndarray, "N D"], y: np.ndarray) -> Any:
+        return Lasso(alpha=alpha, max_iter=10_000).fit(x, y)
 
     strongest_first = STRENGTHS[::-1]
-    return _chosen(rows, test, seed, strongest_first, model, lambda fitted: np.abs(np.atleast_2d(fitted.coef_)).sum(0))
+    return _chosen(rows, test, seed, strongest_first, fit, lambda fitted: np.abs(np.atleast_2d(fitted.coef_)).sum(0))
 
 
 def _chosen(
@@ -107,16 +108,16 @@ def _chosen(
     test: Float[np.ndarray, "n D"],
     seed: int,
     options: Sequence[Any],
-    model: Callable[[Any], Any],
+    fit: Callable[[Any, np.ndarray, np.ndarray], Any],
     importances: Callable[[Any], Float[np.ndarray, " D"]],
 ) -> Fitted:
-    """For each factor the option with the smallest validation error, fitted again to all training rows.
+    """For each factor, the option with the smallest validation error, fitted again to all training rows.
 
-    Codes and targets are standardised. Options go from simple to complex; the search ends where two in a row no longer
-    help.
+    Codes and targets are standardised. Options go from simple to complex, and the search ends when two in a row do not
+    lower the error.
     """
     x, x_test = standardised(rows.x, test)
-    valid, rest = validation_rows(rows, np.random.default_rng([seed, 3]))
+    valid, learn = validation_rows(rows, np.random.default_rng([seed, 3]))
     columns, predicted = [], []
     for k, factor in enumerate(rows.about):
         target = points(factor, rows.factors[:, k])
@@ -124,28 +125,28 @@ def _chosen(
         y = (target - middle) / scale
         best, least, worse = options[0], np.inf, 0
         for option in options:
-            fitted = model(option).fit(x[rest], _flat(y[rest]))
+            fitted = fit(option, x[learn], _flat(y[learn]))
             error = float(np.mean((_tall(fitted.predict(x[valid])) - y[valid]) ** 2))
             best, least, worse = (option, error, 0) if error < least else (best, least, worse + 1)
             if worse == 2:
                 break
-        fitted = model(best).fit(x, _flat(y))
+        fitted = fit(best, x, _flat(y))
         columns.append(importances(fitted))
         predicted.append(_tall(fitted.predict(x_test)) * scale + middle)
     return Fitted(np.stack(columns, axis=1), predicted)
 
 
 def validation_rows(rows: Rows, rng: np.random.Generator) -> tuple[Int[np.ndarray, " v"], Int[np.ndarray, " r"]]:
-    """Rows to choose by and rows to fit; of single rows, or of groups where there are two or more."""
+    """The rows that validate, and the rows that are fitted. With two groups or more, no group is divided."""
     if rows.groups is None or not np.ptp(rows.groups):
         order = rng.permutation(len(rows.x))
-        held = max(1, int(len(order) * VALIDATION))
-        return order[:held], order[held:] if len(order) > held else order
+        valid_count = max(1, int(len(order) * VALIDATION))
+        return order[:valid_count], order[valid_count:] if len(order) > valid_count else order
     place = rng.permutation(int(rows.groups.max()) + 1)[rows.groups]
     order = np.argsort(place, kind="stable")
     ends = np.flatnonzero(np.diff(place[order])) + 1
-    held = int(ends[np.argmin(np.abs(ends - len(order) * VALIDATION))])
-    return order[:held], order[held:]
+    valid_count = int(ends[np.argmin(np.abs(ends - len(order) * VALIDATION))])
+    return order[:valid_count], order[valid_count:]
 
 
 def _flat(y: Float[np.ndarray, "N m"]) -> np.ndarray:

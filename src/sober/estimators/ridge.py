@@ -2,8 +2,8 @@
 
     minimum over w, b of  Σ (y - w z - b)² + ‖w‖² / C
 
-One eigendecomposition of the covariance serves every C. The one with the best mean R² on the rows that folds leave out,
-the first of equals, is taken for all rows.
+One eigendecomposition of the covariance serves every C. The C with the best mean R² on held-out rows (the first of
+equals) is then fitted to all rows.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from sober.estimators.logistic import strengths_between
 
 
 class Ridge(NamedTuple):
-    """A line, and how it was chosen."""
+    """A linear model, its strength C, and the scores that chose C."""
 
     weight: Float[np.ndarray, " D"]
     intercept: float
     strength: float
-    r2: Float[np.ndarray, "F S"]  # on the rows that each fold left out
+    r2: Float[np.ndarray, "F S"]  # on the rows of each fold, at each strength
 
     def predict(self, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, " N"]:
         return np.asarray(x, np.float64) @ self.weight + self.intercept
 
 
 def ridge(x: Float[np.ndarray, "N D"], y: Float[np.ndarray, " N"], *, strengths: int = 10, folds: int = 5) -> Ridge:
-    """The regression of y on x with the best of some strengths. Folds are stretches of the rows as they come."""
+    """The regression of y on x at the best of `strengths` values of C. Folds are contiguous rows."""
     x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
     grid = strengths_between(strengths)
     fold = contiguous(len(x), folds)
@@ -47,13 +47,13 @@ def ridge(x: Float[np.ndarray, "N D"], y: Float[np.ndarray, " N"], *, strengths:
 def explained(
     guess: Float[np.ndarray, "n m"], truth: Float[np.ndarray, "n m"], weights: Float[np.ndarray, " n"] | None = None
 ) -> float:
-    """R², of all coordinates together; 0 where the truth does not vary."""
+    """R² over all coordinates together; 0 where the truth does not vary."""
     spread = variation(truth, weights) if np.ptp(truth, axis=0).any() else 0.0
     return 1.0 - float(np.sum(rooted(guess - truth, weights) ** 2)) / spread if spread > 0 else 0.0
 
 
 def variation(truth: Float[np.ndarray, "n m"], weights: Float[np.ndarray, " n"] | None) -> float:
-    """The sum of squares about the mean, of all coordinates together."""
+    """The sum of squares about the mean, over all coordinates together."""
     return float(np.sum(rooted(truth - np.average(truth, axis=0, weights=weights), weights) ** 2))
 
 

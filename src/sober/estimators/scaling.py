@@ -3,11 +3,32 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
+
+LARGEST_LOGIT = 50  # powers of two: a classifier's penalty on the weight of such a column is nothing
+LARGEST, SMALLEST = 1e50, 1e-50  # between them, fourth powers fit into a float64
+
+
+def columns_in_range(array: np.ndarray, smallest: float = SMALLEST) -> np.ndarray:
+    """The array with columns beyond `LARGEST`, or all within `smallest`, scaled by powers of two.
+
+    The same array if there are none.
+    """
+    largest = np.abs(array).max(axis=0).astype(np.float64)
+    far = (largest > LARGEST) | ((largest < smallest) & (largest > 0))
+    if not np.any(far):
+        return array
+    to = np.where(largest > LARGEST, np.frexp(LARGEST)[1] - 1, 0)
+    return np.ldexp(array, np.where(far, to - np.frexp(largest)[1], 0))
+
+
+def shifts(x: Float[np.ndarray, "N D"]) -> Int[np.ndarray, " D"]:
+    """By how many powers of two to multiply each column, so that no number exceeds `LARGEST_LOGIT`: mostly 0."""
+    return np.minimum(0, LARGEST_LOGIT - np.frexp(np.abs(x).max(axis=0))[1])
 
 
 def in_range(x: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
-    """x as float64, times a power of two where it is so large or small that squares and differences would not fit."""
+    """x as float64, scaled by a power of two if squares and differences would otherwise over- or underflow."""
     x = np.asarray(x, np.float64)
     _, exponent = np.frexp(np.max(np.abs(x), initial=0.0))
     return x if -300 < exponent < 300 else np.ldexp(x, -int(exponent))
@@ -18,23 +39,25 @@ def standardised(
     *others: Float[np.ndarray, "M n"],
     weights: Float[np.ndarray, " N"] | None = None,
 ) -> list[Float[np.ndarray, "_ n"]]:
-    """Columns of x with mean 0 and variance 1, and those of others by the same rule; 0 where x does not vary.
+    """Columns of x with mean 0 and variance 1, and the others shifted and scaled alike; 0 where x does not vary.
 
-    `weights` say how much each row of x counts in these.
+    `weights` weight the rows of x.
     """
-    out = [np.zeros(each.shape) for each in (x, *others)]
-    lengths = np.cumsum([len(each) for each in (x, *others)])[:-1]
+    out = [np.zeros(table.shape) for table in (x, *others)]
+    lengths = np.cumsum([len(table) for table in (x, *others)])[:-1]
     for j in np.flatnonzero(np.ptp(x, axis=0) > 0):
-        column = in_range(np.concatenate([each[:, j] for each in (x, *others)], dtype=np.float64))
-        parts = np.split(column, lengths)
-        centre, spread = _moments(parts[0], weights)
+        column = in_range(np.concatenate([table[:, j] for table in (x, *others)], dtype=np.float64))
+        pieces = np.split(column, lengths)
+        centre, spread = _mean_and_deviation(pieces[0], weights)
         if spread > 0:
-            for to, part in zip(out, parts, strict=True):
-                to[:, j] = (part - centre) / spread
+            for scaled, piece in zip(out, pieces, strict=True):
+                scaled[:, j] = (piece - centre) / spread
     return out
 
 
-def _moments(column: Float[np.ndarray, " N"], weights: Float[np.ndarray, " N"] | None) -> tuple[float, float]:
+def _mean_and_deviation(
+    column: Float[np.ndarray, " N"], weights: Float[np.ndarray, " N"] | None
+) -> tuple[float, float]:
     """The mean and the standard deviation."""
     if weights is None:
         return column.mean(), column.std()
@@ -43,8 +66,8 @@ def _moments(column: Float[np.ndarray, " N"], weights: Float[np.ndarray, " N"] |
 
 
 def in_float32(x: Float[np.ndarray, "N D"], other: Float[np.ndarray, "M D"]) -> list[Float[np.ndarray, "_ D"]]:
-    """Both as they are, but for columns too large for a float32, which are divided by a power of two."""
+    """Both tables; columns that are too large for a float32 are divided by a power of two."""
     exponent = np.frexp(np.maximum(np.abs(x).max(axis=0), np.abs(other).max(axis=0, initial=0.0)))[1]
     if not (exponent > 120).any():
         return [x, other]
-    return [np.ldexp(part, -np.where(exponent > 120, exponent, 0)) for part in (x, other)]
+    return [np.ldexp(table, -np.where(exponent > 120, exponent, 0)) for table in (x, other)]

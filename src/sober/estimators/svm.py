@@ -1,6 +1,6 @@
 """Linear support vector machines on one feature alone, at their exact optimum: the scores of SAP.
 
-Each needs only sums over stretches of the sorted feature, so that no step of a fit looks at the rows.
+A fit needs only sums over ranges of the sorted feature. Its steps never go through the rows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from sober.estimators.linear import checked
 
 MOST = 200  # steps; 5 to 15 are usual
-FLAT = 1e-300  # a weight so small that it has no effect and must not be divided by
+FLAT = 1e-300  # smaller weights have no effect and must not be divided by
 
 
 def svm_accuracy(
@@ -29,9 +29,9 @@ def svm_accuracy(
     """Test accuracy of a linear support vector machine on each feature alone, the scores of SAP (Kumar et al. 2018).
 
     The machine is LinearSVC of scikit-learn: each class against the rest, at the minimum of
-    ½(w² + b²) + Σ Cᵢ max(0, 1 − sᵢ(w xᵢ + b))². `balanced` multiplies C by the inverse frequency of the class: for all
-    rows where there are two classes; where there are more, for rows of the class but not for the rest. With K columns
-    of labels there is an accuracy for each feature and column. Classes that were not trained on count as wrong.
+    ½(w² + b²) + Σ Cᵢ max(0, 1 − sᵢ(w xᵢ + b))². `balanced` multiplies C by the inverse frequency of the class: with two
+    classes for all rows, with more classes only for rows of the class. K columns of labels give an accuracy for
+    each feature and column. Test rows of classes that were not trained on count as wrong.
     """
     x_train, y_train = checked(x_train, y_train)
     x_test, y_test = checked(x_test, y_test)
@@ -46,18 +46,18 @@ def svm_accuracy(
     return accuracy.reshape(-1, *y_train.shape[1:])
 
 
-# Each class of each column of labels has a machine of its own, P in all.
+# Each class of each column of labels has its own machine, P in all.
 
 
 class _Sides(NamedTuple):
-    """What is on either side of each machine: rows of its own class, and the rest."""
+    """The two sides of each machine: rows of its class, and the other rows."""
 
-    classes: list[Int[np.ndarray, " C"]]  # of each column
-    spans: list[slice]  # where its machines are among the P
-    codes: Int[np.ndarray, "K N"]  # the machine of each row's own class
-    counts: Int[np.ndarray, " P"]
-    own: Float[np.ndarray, " P"]  # C of its own rows
-    rest: Float[np.ndarray, " P"]  # C of the others
+    classes: list[Int[np.ndarray, " C"]]  # of each column of labels
+    spans: list[slice]  # the machines of each column, among all P
+    codes: Int[np.ndarray, "K N"]  # the machine of each row's class
+    counts: Int[np.ndarray, " P"]  # rows of each machine's class
+    class_cost: Float[np.ndarray, " P"]  # C for rows of the class
+    others_cost: Float[np.ndarray, " P"]  # C for the other rows
 
 
 def _sides(y: Int[np.ndarray, "N K"], C: float, balanced: bool) -> _Sides:
@@ -77,15 +77,15 @@ def _sides(y: Int[np.ndarray, "N K"], C: float, balanced: bool) -> _Sides:
 def _hinge(feature: Float[np.ndarray, " N"], sides: _Sides) -> Float[np.ndarray, "2 P"]:
     """Weights and intercepts of the machines on one feature.
 
-    Around any point the objective is a quadratic, until a row enters or leaves the margin. Newton's method goes to the
-    minimum of that, and half the way back as long as it is higher there.
+    The objective is quadratic around any point, until a row enters or leaves the margin. A Newton step goes to the
+    minimum of that quadratic, and is halved as long as the objective is higher there.
     """
     order = np.argsort(feature)
     margin = _Margin(feature[order], sides.codes[:, order], sides)
-    unit = np.array([[np.abs(feature).max()], [1.0]])  # the most that a change of w, or of b, moves a score
+    unit = np.array([[np.abs(feature).max()], [1.0]])  # largest change of a score per change of w, and of b
     best = ahead = np.zeros((2, len(sides.counts)))
     lowest, settled = np.full(len(sides.counts), np.inf), np.full(len(sides.counts), False)
-    rounding = 1e-12 * len(feature) * (sides.own + sides.rest)
+    rounding = 1e-12 * len(feature) * (sides.class_cost + sides.others_cost)
     for _ in range(MOST):
         value, target = _quadratic(ahead, *margin.sums(*ahead))
         higher = value > lowest + rounding
@@ -98,51 +98,52 @@ def _hinge(feature: Float[np.ndarray, " N"], sides: _Sides) -> Float[np.ndarray,
 
 
 def _quadratic(
-    at: Float[np.ndarray, "2 P"], own: Float[np.ndarray, "3 P"], rest: Float[np.ndarray, "3 P"]
+    point: Float[np.ndarray, "2 P"], in_class: Float[np.ndarray, "3 P"], others: Float[np.ndarray, "3 P"]
 ) -> tuple[Float[np.ndarray, " P"], Float[np.ndarray, "2 P"]]:
-    """The objective, and where it would be least if the margin held the same rows everywhere.
+    """The objective at a point, and where it would be least if no row entered or left the margin.
 
-    `own` and `rest` are sums of 1, x and x² over the rows in the margin, times 2C.
+    `in_class` and `others` are sums of 1, x and x² over the rows in the margin, times 2C.
     """
-    w, b = at
-    (n, x, xx), (pull_b, pull_w, _) = own + rest, own - rest
+    w, b = point
+    (n, x, xx), (pull_b, pull_w, _) = in_class + others, in_class - others
     value = ((xx + 1) * w**2 + (n + 1) * b**2 + n) / 2 + x * w * b - pull_w * w - pull_b * b
-    determinant = np.maximum(n * xx - x**2, 0) + n + xx + 1  # the difference is below 0 only by rounding
+    determinant = np.maximum(n * xx - x**2, 0) + n + xx + 1  # the difference can be below 0 by rounding only
     return value, np.stack([(n + 1) * pull_w - x * pull_b, (xx + 1) * pull_b - x * pull_w]) / determinant
 
 
 class _Margin:
-    """Rows in the margins of all machines by binary search: in a sorted feature they lie to one side of a place."""
+    """Finds the rows in the margins of all machines by binary search: in a sorted feature they lie on one side."""
 
     def __init__(self, feature: Float[np.ndarray, " N"], codes: Int[np.ndarray, "K N"], sides: _Sides) -> None:
         self.feature, self.sides = feature, sides
         self.starts = np.arange(len(sides.counts)) * len(feature)
         # Rows by machine, and in order of the feature for each: one sorted list to search for all machines at once.
         self.keys = np.sort(codes * len(feature) + np.arange(len(feature)), axis=1).ravel()
-        # Sums are of differences from a value that occurs: exactly 0 where the feature is constant.
+        # Sums are over differences from a value that occurs, so they are exactly 0 if the feature is constant.
         self.middle = feature[len(feature) // 2]
-        about = feature - self.middle
-        self.every, self.grouped = _sums(about), _sums(about[self.keys % len(feature)])
+        centred = feature - self.middle
+        self.every, self.grouped = _sums(centred), _sums(centred[self.keys % len(feature)])
         self.before = self.grouped[:, np.cumsum(sides.counts) - sides.counts]
-        self.own = self._own_below(np.full(len(sides.counts), len(feature)))
-        self.rest = self.every[:, -1:] - self.own
+        self.in_class = self._class_below(np.full(len(sides.counts), len(feature)))
+        self.others = self.every[:, -1:] - self.in_class
 
     def sums(self, w: Float[np.ndarray, " P"], b: Float[np.ndarray, " P"]) -> tuple[np.ndarray, np.ndarray]:
-        """Sums of 1, x and x² times 2C over own rows with w x + b < 1, and over the rest with w x + b > −1."""
-        own = self._own_below(self._place(w, 1 - b))
+        """Sums of 1, x and x² times 2C: over rows of the class with w x + b < 1, and over others with w x + b > −1."""
+        in_class = self._class_below(self._place(w, 1 - b))
         place = self._place(w, -1 - b)
-        rest = self.every[:, place] - self._own_below(place)
+        others = self.every[:, place] - self._class_below(place)
         falling = w <= -FLAT
-        own = np.where(falling, self.own - own, own)
-        rest = np.where(falling, rest, self.rest - rest)
-        return 2 * self.sides.own * self._about_zero(own), 2 * self.sides.rest * self._about_zero(rest)
+        in_class = np.where(falling, self.in_class - in_class, in_class)
+        others = np.where(falling, others, self.others - others)
+        class_cost, others_cost = 2 * self.sides.class_cost, 2 * self.sides.others_cost
+        return class_cost * self._about_zero(in_class), others_cost * self._about_zero(others)
 
     def _place(self, w: Float[np.ndarray, " P"], level: Float[np.ndarray, " P"]) -> Int[np.ndarray, " P"]:
         """How many rows have x < level / w."""
         flat = np.abs(w) < FLAT
         return np.searchsorted(self.feature, np.where(flat, np.copysign(np.inf, level), level / np.where(flat, 1, w)))
 
-    def _own_below(self, place: Int[np.ndarray, " P"]) -> Float[np.ndarray, "3 P"]:
+    def _class_below(self, place: Int[np.ndarray, " P"]) -> Float[np.ndarray, "3 P"]:
         return self.grouped[:, np.searchsorted(self.keys, self.starts + place)] - self.before
 
     def _about_zero(self, sums: Float[np.ndarray, "3 P"]) -> Float[np.ndarray, "3 P"]:

@@ -1,4 +1,4 @@
-"""What vectors know of classes: information by nearest neighbours, and accuracy of linear machines."""
+"""Information of vectors about classes, by nearest neighbours, and accuracy of linear machines on vectors."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 import scipy
 from jaxtyping import Float, Int
 
-from sober.estimators.columns import Table, taken
-from sober.estimators.machine_code import machine_code
+from sober.estimators.compiled import compiled
 from sober.estimators.scaling import in_range
-from sober.estimators.tied_neighbours import digamma, tied_mean
-from sober.machine import in_order
+from sober.estimators.wide.tied_neighbours import digamma, tied_mean
+from sober.estimators.wide.wide_tables import Table, taken
+from sober.parallel import map_in_order
 
 NEIGHBOURS = 10
 
@@ -20,26 +20,26 @@ NEIGHBOURS = 10
 def vector_information(
     x: Table, unit: int, y: Int[np.ndarray, "N K"], neighbours: int = NEIGHBOURS
 ) -> Float[np.ndarray, "U K"]:
-    """The information of each unit of so many columns about each column of classes, in nats (Ross 2014); never below 0.
+    """The information of each unit of `unit` columns about each column of classes, in nats (Ross 2014); never below 0.
 
-    I = ψ(N) + mean ψ(k) - mean ψ(rows of the class) - mean ψ(m), where m is the number of rows, of any class, that are
-    nearer than the k-th neighbour of the same class. Distances are Euclidean, so a rotation of a unit changes nothing.
-    Of rows that are equally far the mean over all orders is taken, as in `tied_neighbours`. Rows whose class no other
-    row has are left out of the sums. Every row is compared with every other.
+    I = ψ(N) + mean ψ(k) - mean ψ(rows of the class) - mean ψ(m), where m counts the rows of any class that are nearer
+    than the k-th neighbour of the same class. Distances are Euclidean, so a rotation of a unit changes nothing. Rows at
+    the same distance count as the mean over all their orders, as in `tied_neighbours`. Rows that are alone in their
+    class are left out of the sums. Every row is compared with every other.
     """
-    compiled = machine_code(_of_unit, _closer, tied_mean, digamma)
+    information_of_unit = compiled(_unit_information, _closer, tied_mean, digamma)
     labels = np.ascontiguousarray(y.T, np.int64)
     counts = np.zeros((len(labels), int(labels.max(initial=0)) + 1), np.int64)
     for k, label in enumerate(labels):
         counts[k] = np.bincount(label, minlength=counts.shape[1])
     psi = scipy.special.digamma(np.maximum(np.arange(len(y) + 2), 1))
 
-    def of_unit(part: np.ndarray) -> Float[np.ndarray, " K"]:
+    def for_unit(values: np.ndarray) -> Float[np.ndarray, " K"]:
         out = np.empty(len(labels))
-        compiled(np.ascontiguousarray(in_range(part)), labels, counts, neighbours, psi, out)
+        information_of_unit(np.ascontiguousarray(in_range(values)), labels, counts, neighbours, psi, out)
         return out
 
-    return np.stack(list(in_order(of_unit, units(x, unit))))
+    return np.stack(list(map_in_order(for_unit, units(x, unit))))
 
 
 def units(x: Table, unit: int) -> Iterator[Float[np.ndarray, "N d"]]:
@@ -47,7 +47,7 @@ def units(x: Table, unit: int) -> Iterator[Float[np.ndarray, "N d"]]:
     return (taken(x, slice(first, first + unit)) for first in range(0, x.shape[1], unit))
 
 
-def _of_unit(
+def _unit_information(
     x: np.ndarray, labels: np.ndarray, counts: np.ndarray, neighbours: int, psi: np.ndarray, out: np.ndarray
 ) -> None:
     far, nearest = np.empty(len(x)), np.empty(neighbours)
@@ -70,7 +70,7 @@ def _of_unit(
 def _closer(
     far: np.ndarray, label: np.ndarray, count: np.ndarray, i: int, nearest: np.ndarray, psi: np.ndarray
 ) -> float:
-    """ψ of the number of rows that are nearer to row i than its last wanted neighbour of its class, itself included."""
+    """The mean ψ of the number of rows nearer to row i (itself too) than the last `nearest` row of its class."""
     nearest[:] = np.inf
     for n in range(len(far)):
         if label[n] == label[i] and n != i and far[n] < nearest[-1]:
@@ -104,8 +104,8 @@ def unit_svm_accuracy(
     `svm_accuracy`. Its penalty is the same in all directions, so a rotation of a unit changes nothing."""
     from sklearn.svm import LinearSVC  # noqa: PLC0415
 
-    def accuracies(parts: tuple[np.ndarray, np.ndarray]) -> list[float]:
-        learn, check = (np.asarray(part, np.float64) for part in parts)
+    def accuracies(tables: tuple[np.ndarray, np.ndarray]) -> list[float]:
+        learn, check = (np.asarray(values, np.float64) for values in tables)
         out = []
         for k in range(y_train.shape[1]):
             truth = y_train[:, k]
@@ -116,4 +116,4 @@ def unit_svm_accuracy(
             out.append(float(np.mean(guess == y_test[:, k])))
         return out
 
-    return np.array(list(in_order(accuracies, zip(units(x_train, unit), units(x_test, unit), strict=True))))
+    return np.array(list(map_in_order(accuracies, zip(units(x_train, unit), units(x_test, unit), strict=True))))

@@ -1,38 +1,53 @@
-"""Named arrays in one file: safetensors whose metadata carries a checksum of the bytes; nothing is ever unpickled."""
+"""Named arrays in one safetensors file, whose metadata holds a checksum; nothing is ever unpickled."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import math
+import os
+import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from sober.errors import RequestError, brief
-from sober.files.whole import replacing
+from sober.files.atomic import reading, replacing
+from sober.files.memory import check_size
+from sober.files.npy import PickledObjectsError, npy_header
+
+MAGIC = np.lib.format.MAGIC_PREFIX
+# What reading a damaged or crafted npz raises; a RuntimeError says that it is encrypted, or packed in an unknown way.
+UNREADABLE = (OSError, EOFError, KeyError, MemoryError, RuntimeError, ValueError, struct.error, zipfile.BadZipFile,
+              zlib.error)  # fmt: skip
+RESAVE = "save it again, with numpy.savez('codes.npz', codes=codes, factors=factors)"
 
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> None:
     """Writes named arrays and string metadata as one safetensors file with a checksum, atomically."""
-    # Little-endian, as safetensors stores them, so that what is hashed is what will be read.
-    whole = {name: np.asarray(a, a.dtype.newbyteorder("<"), order="C") for name, a in arrays.items()}
+    # Little-endian, as safetensors stores them, so that the hash is of the bytes that will be read.
+    stored = {name: np.asarray(a, a.dtype.newbyteorder("<"), order="C") for name, a in arrays.items()}
     with replacing(path) as temporary:
-        # Not `save_file`: it makes temporary files of its own, which a kill would leave behind.
-        temporary.write_bytes(save(whole, {**metadata, "checksum": _checksum(whole, metadata)}))
+        # Not `save_file`: a kill would leave its own temporary files behind.
+        temporary.write_bytes(save(stored, {**metadata, "checksum": _checksum(stored, metadata)}))
 
 
 def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Named arrays and metadata from a file of `save_arrays`, or an error that names the damaged file."""
+    """Named arrays and metadata of a file of `save_arrays`; an error names a damaged file."""
     try:
-        with safe_open(path, framework="numpy") as file:
+        with reading(path), safe_open(path, framework="numpy") as file:
             metadata = dict(file.metadata() or {})
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-    except (OSError, SafetensorError) as error:
+    except RequestError:
+        raise
+    except (FileNotFoundError, SafetensorError, AttributeError, TypeError, ValueError) as error:
         raise RequestError(f"{path} is missing, damaged or not a file of Sober's ({brief(error)})") from error
     expected = metadata.pop("checksum", None)
     if expected != _checksum(arrays, metadata):
@@ -40,18 +55,70 @@ def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     return arrays, metadata
 
 
-def read_npz(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of an npz file that anyone may have made; one that holds pickled objects is refused."""
+def npz_shapes(path: Path) -> dict[str, tuple[int, ...] | None]:
+    """The shapes of the arrays in an npz file from any source; None for an array that cannot be read."""
+    shapes: dict[str, tuple[int, ...] | None] = {}
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            raise RequestError(f"{path} holds one array: save several by name, numpy.savez(path, codes=…, factors=…)")
-        with loaded:
-            return {name: loaded[name] for name in loaded.files}
-    except RequestError:
-        raise
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise RequestError(f"{path} cannot be read as an npz file ({brief(error)})") from error
+        with zipfile.ZipFile(path) as archive:
+            for member in archive.namelist():
+                name = member.removesuffix(".npy")
+                if name != member:
+                    shapes[name] = None
+                    with archive.open(member) as file, contextlib.suppress(ValueError):
+                        shapes[name] = npy_header(file).shape
+    except UNREADABLE as error:
+        raise RequestError(f"{path} cannot be read as an npz file ({brief(error)}): {RESAVE}") from error
+    return shapes
+
+
+def read_npz(path: Path, names: Iterable[str]) -> dict[str, np.ndarray]:
+    """Arrays of an npz file from any source, by name. Refuses pickled objects."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {name: _read_member(archive, path, name) for name in names}
+    except UNREADABLE as error:
+        if isinstance(error, RequestError):
+            raise
+        raise RequestError(f"{path} cannot be read as an npz file ({brief(error)}): {RESAVE}") from error
+
+
+def _read_member(archive: zipfile.ZipFile, path: Path, name: str) -> np.ndarray:
+    member = archive.getinfo(f"{name}.npy")
+    check_size(f"{path}: array {name!r}", member.file_size, member.compress_size)
+    with archive.open(member) as file:
+        return _plain_array(file, f"{path}: array {name!r}", member.file_size)
+
+
+def read_npy(path: Path) -> np.ndarray:
+    """The array of an npy file from any source. Refuses pickled objects."""
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            check_size(str(path), size, size)
+            return _plain_array(file, str(path), size)
+    except UNREADABLE as error:
+        if isinstance(error, RequestError):
+            raise
+        raise RequestError(f"{path} cannot be read as an npy file ({brief(error)}): {RESAVE}") from error
+
+
+def _plain_array(file: IO[bytes], where: str, size: int) -> np.ndarray:
+    """Reads an array in NumPy's format from a file of `size` bytes.
+
+    What is in another format, such as a pickle, never reaches NumPy's reader.
+    """
+    if file.read(len(MAGIC)) != MAGIC:
+        raise ValueError("it does not begin as NumPy's arrays do")
+    file.seek(0)
+    try:
+        header = npy_header(file)
+    except PickledObjectsError as error:
+        advice = "save numbers, or text made with .astype(str)"
+        raise RequestError(f"{where} holds Python objects, which Sober never loads: {advice}") from error
+    if header.dtype.itemsize * math.prod(header.shape) > size:  # NumPy would take the memory before it reads
+        raise ValueError("it ends too early")
+    file.seek(0)
+    return np.lib.format.read_array(file, allow_pickle=False)
 
 
 def _checksum(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> str:

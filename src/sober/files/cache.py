@@ -1,4 +1,4 @@
-"""The cache folder: what can be made again, and takes a while."""
+"""The cache folder, for files that can be made again in a while."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def cache_dir() -> Path:
-    """Where pictures are kept: `$SOBER_CACHE`, else `$XDG_CACHE_HOME/sober`, else `~/.cache/sober`."""
+    """The cache folder: `$SOBER_CACHE`, else `$XDG_CACHE_HOME/sober`, else `~/.cache/sober`."""
     if chosen := os.environ.get("SOBER_CACHE"):
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sober"

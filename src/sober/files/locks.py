@@ -1,4 +1,4 @@
-"""Locks of the operating system, which end with the process that holds them, however it ends."""
+"""Locks of the operating system. A lock ends with the process that holds it, however that ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sober.errors import RequestError
 
 
 def lock(file: IO[str], *, wait: bool) -> bool:
-    """Whether an open file is locked for this process now; with `wait` it always is, in the end."""
+    """Tries to lock an open file for this process and says whether it could; with `wait` it waits until it can."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -22,7 +22,7 @@ def lock(file: IO[str], *, wait: bool) -> bool:
 
 @contextlib.contextmanager
 def locked(folder: Path, name: str = ".lock", *, wait: bool = False) -> Iterator[None]:
-    """Holds the lock of this name in `folder`; with `wait` once it is free, else a folder in use is refused."""
+    """Holds the lock of this name in `folder`. Refuses a folder in use, or waits for it with `wait`."""
     with open(folder / name, "w") as file:
         if not lock(file, wait=wait):
             raise RequestError(f"{folder} is in use by another process: wait for it, or choose another --out")

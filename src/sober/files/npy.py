@@ -1,4 +1,4 @@
-"""npy files: one array each, its form checked before a byte of it is read; one that holds objects is never loaded."""
+"""npy files: one array each. Checks the header before it reads the array, and never loads objects."""
 
 from __future__ import annotations
 
@@ -13,11 +13,17 @@ from jaxtyping import UInt8
 
 from sober.errors import brief
 
-ROWS, AT_ONCE = 1024, 2**22  # at most so many rows, of so many bytes together, are held at a time
+ROWS, AT_ONCE = 1024, 2**22  # the most rows, and the most bytes, that are read at a time
+
+LONGEST_HEADER = 10_000  # bytes; NumPy's own limit
+
+
+class PickledObjectsError(ValueError):
+    """An npy file holds Python objects, whose loading could run code."""
 
 
 class NpyHeader(NamedTuple):
-    """What an npy file says about its array."""
+    """An npy file's description of its array."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -29,7 +35,7 @@ class NpyHeader(NamedTuple):
 
 
 def npy_header(file: IO[bytes]) -> NpyHeader:
-    """The header of an npy file, which is then at its first element; an array of objects is a `ValueError`."""
+    """Reads the header of an npy file, up to the first element; an array of objects is a `PickledObjectsError`."""
     readers: dict[tuple[int, int], Any] = {
         (1, 0): np.lib.format.read_array_header_1_0,
         (2, 0): np.lib.format.read_array_header_2_0,
@@ -37,22 +43,27 @@ def npy_header(file: IO[bytes]) -> NpyHeader:
     version = np.lib.format.read_magic(file)
     if version not in readers:
         raise ValueError(f"npy version {version} is not known")
+    if version == (2, 0):  # NumPy would read a header of any length before it refuses a long one
+        length = int.from_bytes(file.read(4), "little")
+        if length > LONGEST_HEADER:
+            raise ValueError(f"its npy header has {length:,} bytes")
+        file.seek(-4, os.SEEK_CUR)
     try:
         shape, column_major, dtype = readers[version](file)
-    except Exception as error:  # a header is read as a piece of Python, which can be wrong in too many ways to name
+    except Exception as error:  # NumPy parses the header as Python code, which can raise any error
         raise ValueError(f"its npy header cannot be read ({brief(error)})") from error
     if dtype.hasobject:
-        raise ValueError("it holds pickled objects, which are never loaded")
+        raise PickledObjectsError("it holds pickled objects, which are never loaded")
     return NpyHeader(shape, dtype, not column_major)
 
 
 def npy_rows(file: IO[bytes], shape: tuple[int, ...]) -> Iterator[UInt8[np.ndarray, "n ..."]]:
-    """The bytes of an npy file that must have this shape, some rows at a time."""
+    """The bytes of an npy file of this shape, some rows at a time; another shape is a `ValueError`."""
     header = npy_header(file)
     if header != NpyHeader(shape, np.dtype(np.uint8), True):
         raise ValueError(f"it holds {header}, not uint8 {shape}")
     yield from raw_rows(file, shape)
-    if file.read(1):  # reading to the end is also what makes zipfile compare the checksum
+    if file.read(1):  # reading to the end also makes zipfile compare the checksum
         raise ValueError("more data than its header says")
 
 
@@ -69,7 +80,7 @@ def raw_rows(file: IO[bytes], shape: tuple[int, ...]) -> Iterator[UInt8[np.ndarr
 
 
 def map_npy(path: Path) -> np.ndarray:
-    """The array of an npy file, mapped and not read; a file of another length than it says is a `ValueError`."""
+    """The array of an npy file, memory-mapped; a file of another length than its header says is a `ValueError`."""
     with open(path, "rb") as file:
         header, start, size = npy_header(file), file.tell(), os.fstat(file.fileno()).st_size
         expected = start + header.dtype.itemsize * math.prod(header.shape)
@@ -77,23 +88,23 @@ def map_npy(path: Path) -> np.ndarray:
             raise ValueError(f"{path.name} has {size:,} bytes, not {expected:,}")
         order: Any = "C" if header.row_major else "F"
         if size == start:
-            return np.empty(header.shape, header.dtype, order)  # nothing cannot be mapped
+            return np.empty(header.shape, header.dtype, order)  # an empty file cannot be mapped
         return np.memmap(file, header.dtype, "r", start, header.shape, order)
 
 
-def write_npy(path: Path, shape: tuple[int, ...], dtype: np.dtype, parts: Iterable[np.ndarray]) -> None:
-    """Writes an array of known shape as its rows come, in the memory of one part; other rows are a `ValueError`.
+def write_npy(path: Path, shape: tuple[int, ...], dtype: np.dtype, blocks: Iterable[np.ndarray]) -> None:
+    """Writes an array, one block of rows after another. A block of another type or shape is a `ValueError`.
 
-    Whole or absent is up to the caller: see `replacing`.
+    The write is not atomic: see `replacing`.
     """
-    done = 0
+    rows = 0
     with open(path, "wb") as file:
-        about = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(file, about)
-        for part in parts:
-            if part.dtype != dtype or part.shape[1:] != shape[1:]:
-                raise ValueError(f"rows of {part.dtype} {part.shape[1:]} for an array of {dtype} {shape}")
-            file.write(np.ascontiguousarray(part).data)
-            done += len(part)
-    if done != shape[0]:
-        raise ValueError(f"{done:,} rows for an array of {shape[0]:,}")
+        header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        for block in blocks:
+            if block.dtype != dtype or block.shape[1:] != shape[1:]:
+                raise ValueError(f"rows of {block.dtype} {block.shape[1:]} for an array of {dtype} {shape}")
+            file.write(np.ascontiguousarray(block).data)
+            rows += len(block)
+    if rows != shape[0]:
+        raise ValueError(f"{rows:,} rows for an array of {shape[0]:,}")

@@ -1,4 +1,4 @@
-"""Trained models outside JAX: as PyTorch modules, as ONNX files. Both are made of one description, `graph`."""
+"""Trained models outside JAX: as PyTorch modules, as ONNX files. Both are made from one description, `graph`."""
 
 from sober.interop import graph, onnx, torch
 

@@ -1,6 +1,6 @@
-"""A trained model's encoder or decoder as plain data, of which PyTorch modules, ONNX files and web pages are made.
+"""A trained model's encoder or decoder as plain data. PyTorch modules, ONNX files and web pages are made from it.
 
-Nets describe themselves: `sober.nets.graph` says what each kind of layer does, and how.
+Nets describe themselves: `sober.nets.graph` defines each kind of layer.
 """
 
 from __future__ import annotations

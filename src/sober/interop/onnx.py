@@ -3,7 +3,7 @@
     encoder.onnx    `pictures` (N, C, H, W) floats in [0, 1] to `mean` and `logvar` of the codes, each (N, D)
     decoder.onnx    `codes` (N, D) to `pictures` (N, C, H, W) in [0, 1], or to their `logits`
 
-N is any number from 1. The metadata of both files say whose they are: `run` (its identity), `world`, `method`,
+N is any number from 1. The metadata of both files describe the model: `run` (its identity), `world`, `method`,
 `latents`, and `image_shape`, [H, W, C] as JSON.
 """
 
@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sober.errors import RequestError
 from sober.files import replacing, writable_folder
+from sober.installation import needing_extra
 from sober.interop.graph import Graph, Layer, decoder_graph, encoder_graph
 from sober.models.model import Model
 
@@ -33,14 +33,14 @@ def export(model: Model, folder: str | Path, *, logits: bool = False) -> tuple[P
     With `logits` the decoder gives the logits of pictures. The encoder of InfoGAN has no log-variance and gives zeros.
     """
     graphs = {"encoder": encoder_graph(model), "decoder": decoder_graph(model, logits=logits)}
-    about = {
+    metadata = {
         "run": model.run.identity,
         "world": model.run.world,
         "method": model.run.method,
         "latents": str(model.run.latents),
         "image_shape": json.dumps(model.image_shape),
     }
-    files = {name: _file(name, graph, about) for name, graph in graphs.items()}
+    files = {name: _file(name, graph, metadata) for name, graph in graphs.items()}
     folder = writable_folder(Path(folder))
     for name, content in files.items():
         with replacing(folder / f"{name}.onnx") as temporary:
@@ -48,17 +48,17 @@ def export(model: Model, folder: str | Path, *, logits: bool = False) -> tuple[P
     return folder / "encoder.onnx", folder / "decoder.onnx"
 
 
-def _file(name: str, graph: Graph, about: Mapping[str, str]) -> bytes:
+def _file(name: str, graph: Graph, metadata: Mapping[str, str]) -> bytes:
     onnx = _onnx()
     helper = onnx.helper
-    # Results go by what callers know them as.
+    # Outputs get the names that callers know.
     names = {layer.name: layer.name for layer in graph.layers} | {layer: name for name, layer in graph.outputs.items()}
     nodes: list[Any] = []
     arrays: Arrays = {}
     for layer in graph.layers[1:]:
         inputs = [names[source] for source in layer.inputs]
-        of_layer, constants = _nodes(helper, layer, inputs, names[layer.name], graph.arrays_of(layer))
-        nodes += of_layer
+        layer_nodes, constants = _nodes(helper, layer, inputs, names[layer.name], graph.arrays_of(layer))
+        nodes += layer_nodes
         arrays |= constants
 
     def port(layer: Layer) -> Any:
@@ -72,23 +72,21 @@ def _file(name: str, graph: Graph, about: Mapping[str, str]) -> bytes:
         [onnx.numpy_helper.from_array(array, array_name) for array_name, array in arrays.items()],
     )
     opset = helper.make_opsetid("", OPSET)
-    # The oldest version of the file format that has them: older runtimes refuse the newest.
+    # The oldest version of the file format with these operators: older runtimes refuse the newest.
     version = helper.find_min_ir_version_for([opset])
-    made = helper.make_model(content, producer_name="sober", opset_imports=[opset], ir_version=version)
-    helper.set_model_props(made, dict(about))
-    onnx.checker.check_model(made, full_check=True)
-    return made.SerializeToString()
+    model = helper.make_model(content, producer_name="sober", opset_imports=[opset], ir_version=version)
+    helper.set_model_props(model, dict(metadata))
+    onnx.checker.check_model(model, full_check=True)
+    return model.SerializeToString()
 
 
 def _onnx() -> Any:
-    try:
-        return importlib.import_module("onnx")  # here, because it is an extra
-    except ImportError as error:
-        raise RequestError("the package onnx is not installed: pip install 'sober[onnx]'") from error
+    with needing_extra("writing an ONNX file"):
+        return importlib.import_module("onnx")
 
 
 class Operator(NamedTuple):
-    """What ONNX calls a layer. The constants follow its inputs, in their order."""
+    """The ONNX operator of a layer. Its constants follow the layer's inputs, in their order."""
 
     kind: str
     attributes: Mapping[str, Any]
@@ -98,11 +96,11 @@ class Operator(NamedTuple):
 def _nodes(helper: Any, layer: Layer, inputs: list[str], output: str, arrays: Arrays) -> tuple[list[Any], Arrays]:
     """The nodes of one layer, and the arrays they refer to, by name."""
     name = layer.name
-    if layer.op == "logit":  # for which there is no operator
-        rest, odds = f"{name}.rest", f"{name}.odds"
+    if layer.op == "logit":  # ONNX has no logit: log(p / (1 - p))
+        complement, odds = f"{name}.rest", f"{name}.odds"
         return [
-            helper.make_node("Sub", [f"{name}.one", *inputs], [rest], rest),
-            helper.make_node("Div", [*inputs, rest], [odds], odds),
+            helper.make_node("Sub", [f"{name}.one", *inputs], [complement], complement),
+            helper.make_node("Div", [*inputs, complement], [odds], odds),
             helper.make_node("Log", [odds], [output], name),
         ], {f"{name}.one": np.array(1, np.float32)}
     operator = _OPERATORS[layer.op](layer, arrays)
@@ -116,7 +114,7 @@ def _convolution(kind: str, layer: Layer, arrays: Arrays) -> Operator:
 
 
 def _layer_norm(layer: Layer, arrays: Arrays) -> Operator:
-    # ONNX allows one scale and one offset for each channel, but some runtimes want them for each number.
+    # ONNX allows one scale and offset per channel, but some runtimes need them per number.
     by_channel = (-1, *[1] * (len(layer.shape) - 1))
     constants = {role: np.broadcast_to(array.reshape(by_channel), layer.shape) for role, array in arrays.items()}
     return Operator("LayerNormalization", {"axis": 1, "epsilon": layer.attributes["epsilon"]}, constants)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sober.errors import RequestError
+from sober.installation import needing_extra
 from sober.interop.graph import Graph, Layer, decoder_graph, encoder_graph
 from sober.models.model import Model
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def encoder(model: Model) -> Module:
-    """The encoder: pictures to mean and log-variance. That of InfoGAN has no log-variance, and gives zeros."""
+    """The encoder: pictures to mean and log-variance. The encoder of InfoGAN has no log-variance and gives zeros."""
     return _module(encoder_graph(model), "Encoder")
 
 
 def decoder(model: Model, *, logits: bool = False) -> Module:
-    """The decoder: codes to pictures, or to `logits`, of which a loss such as `BCEWithLogitsLoss` is made."""
+    """The decoder: codes to pictures, or to `logits`, for a loss such as `BCEWithLogitsLoss`."""
     return _module(decoder_graph(model, logits=logits), "Decoder")
 
 
@@ -53,16 +53,14 @@ def _module(graph: Graph, name: str) -> Module:
 
 
 def _torch() -> Any:
-    try:
-        torch = importlib.import_module("torch")  # here, because it is an extra and takes seconds
+    with needing_extra("a PyTorch module"):
+        torch = importlib.import_module("torch")  # takes seconds
         importlib.import_module("torch.fx")
-    except ImportError as error:
-        raise RequestError("PyTorch is not installed: pip install 'sober[torch]'") from error
     return torch
 
 
 def _trained(torch: Any, layer: Layer, arrays: Mapping[str, np.ndarray]) -> Module:
-    with torch.device("meta"):  # without numbers, so that PyTorch's random numbers stay where they are
+    with torch.device("meta"):  # draws no initial weights, so PyTorch's random state does not change
         module = _MODULES[layer.op](torch.nn, layer, arrays["weight"].shape)
     module.load_state_dict({role: torch.tensor(array) for role, array in arrays.items()}, assign=True)
     return module
@@ -77,13 +75,13 @@ def _batch_norm(nn: Any, layer: Layer, shape: tuple[int, ...]) -> Module:
     return kind(*shape, eps=layer.attributes["epsilon"])
 
 
-# With the shape of the layer's weight, which says how many inputs and outputs there are.
+# Makes the module of each operation from the layer and the shape of its weight, which gives its inputs and outputs.
 _MODULES: dict[str, Callable[[Any, Layer, tuple[int, ...]], Module]] = {
     "linear": lambda nn, layer, shape: nn.Linear(shape[1], shape[0]),
     "conv": lambda nn, layer, shape: _convolution(nn.Conv2d, shape[1], shape[0], layer),
     "deconv": lambda nn, layer, shape: _convolution(nn.ConvTranspose2d, shape[0], shape[1], layer),
     "batch_norm": _batch_norm,
-    # One group is a layer norm over channels and positions, with scale and offset for each channel.
+    # One group is a layer norm over channels and positions, with scale and offset per channel.
     "layer_norm": lambda nn, layer, shape: nn.GroupNorm(1, *shape, eps=layer.attributes["epsilon"]),
 }
 

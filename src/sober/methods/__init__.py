@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from jaxtyping import Array, Key
 
-from sober.errors import UnknownError, listed
+from sober.errors import unknown
 from sober.methods.annealed_vae import annealed_vae
 from sober.methods.beta_tcvae import beta_tcvae
 from sober.methods.beta_vae import beta_vae
@@ -19,7 +19,7 @@ from sober.methods.method import Hyper, Method
 from sober.methods.pca import pca
 from sober.methods.vae import vae
 from sober.nets import Autoencoder, Nets
-from sober.nets.nets import Shape
+from sober.nets.autoencoder import Shape
 from sober.types import Run, Setting
 
 METHODS: dict[str, Method] = {
@@ -40,25 +40,25 @@ METHODS: dict[str, Method] = {
 def find_method(name: str) -> Method:
     """The method of this name."""
     if name not in METHODS:
-        raise UnknownError(f"unknown method {name!r}: choose one of {listed(METHODS)}")
+        raise unknown("method", METHODS, name)
     return METHODS[name]
 
 
 def hyper_of(run: Run) -> dict[str, Setting]:
-    """All hyperparameters of a run, also those that came later than it and that it leaves out."""
+    """All hyperparameters of a run, with the defaults of hyperparameters that were added after it."""
     return METHODS[run.method].complete(run.hyper) if run.method in METHODS else dict(run.hyper)
 
 
 class Structure(NamedTuple):
-    """What the arrays of a trained model are: those of two runs that agree in it can be stacked, on one world."""
+    """Everything that shapes the arrays of a trained model. On one world, models of one structure can be stacked."""
 
-    model: Callable[..., Autoencoder]  # what the method trains
+    model: Callable[..., Autoencoder]  # makes the model that the method trains
     nets: str
     latents: int
-    shaping: tuple[tuple[str, Any], ...] = ()  # hyperparameters that shapes depend on
+    shaping: tuple[tuple[str, Any], ...] = ()  # hyperparameters that the shapes of arrays depend on
 
     def fresh(self, key: Key[Array, ""], nets: Nets, shape: Shape) -> Autoencoder:
-        """An untrained model of this structure, with the nets that go by its name now."""
+        """An untrained model of this structure with the given nets."""
         return self.model(key, nets, shape, self.latents, **dict(self.shaping))
 
 

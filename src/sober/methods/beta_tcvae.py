@@ -1,10 +1,15 @@
-"""β-TCVAE (Chen et al. 2018): of the three parts of the KL, the one that ties latents together weighs more.
+"""β-TCVAE (Chen et al. 2018): the KL has three parts, and the total correlation of the latents weighs more.
 
     loss = E_q(z|x)[-log p(x|z)] + α · I(z; n) + β · KL(q(z) || Π_j q(z_j)) + γ · Σ_j KL(q(z_j) || p(z_j))
 
-The parts, for pictures numbered n = 1 … N and q(z) = 1/N Σ_n q(z|n), are what codes tell about the picture (mutual
-information), what latents tell about each other (total correlation), and how far each latent is from its prior
-(dimension-wise KL). With weights of 1 they add up to the KL of the VAE.
+For pictures numbered n = 1 … N and q(z) = 1/N Σ_n q(z|n), the parts are the information of the codes about the picture
+(mutual information), that of the latents about each other (total correlation), and the distance of each latent from its
+prior (dimension-wise KL). With weights of 1 they add up to the KL of the VAE.
+
+With `reading=as_published`, as in the code of Estermann & Wattenhofer (2023), the KL of the VAE is its mean over the D
+latents, and the parts are added to it with what their weights exceed 1 by:
+
+    loss = E_q(z|x)[-log p(x|z)] + KL / D + (α - 1) · I(z; n) + (β - 1) · KL(q(z) || Π_j q(z_j)) + (γ - 1) · …
 """
 
 from __future__ import annotations
@@ -22,6 +27,7 @@ from sober.errors import RequestError
 from sober.methods.beta_vae import advised
 from sober.methods.method import (
     LIKELIHOOD,
+    READING,
     Draw,
     Hyper,
     Method,
@@ -32,10 +38,11 @@ from sober.methods.method import (
     Terms,
     descend,
     elbo_terms,
+    read_kl,
 )
 from sober.nets import Autoencoder, autoencoder
 
-DEPTH = 32  # of the flow, for each latent
+DEPTH = 32  # layers of the flow, for each latent
 
 
 def log_normal(
@@ -49,7 +56,8 @@ def log_weights(batch: int, pictures: int, estimator: str) -> Float[np.ndarray, 
     """log w_ij such that q(z_i) ≈ Σ_j w_ij q(z_i|n_j) for a sample z_i of picture i in a batch.
 
     Minibatch-weighted sampling (eq. 4) has 1/(N·M) everywhere, with M pictures in the batch. It sums to 1/N, so log q
-    comes out too small, by log N where all codes overlap.
+    comes out too small, by log N where all codes overlap. A batch of all pictures, M = N, does not mend that: the
+    logged total correlation is then too large by up to (D - 1)·log N, and may not be read as one.
 
     Minibatch-stratified sampling (S6) has M others beside picture i itself: 1/N for itself, 1/M for M - 1 of the
     others, (N - M)/(N·M) for the last, which here is the one before it in the batch. It sums to 1. A batch of all
@@ -77,9 +85,9 @@ def decomposition(
     estimator: str = "weighted",
     log_prior: Float[Array, "B D"] | None = None,
 ) -> tuple[Scalar, Scalar, Scalar]:
-    """Mutual information, total correlation and dimension-wise KL, estimated on one sample of each code of a batch.
+    """Mutual information, total correlation and dimension-wise KL, estimated from one sample per code of a batch.
 
-    Their sum is the mean of log q(z|x) - log p(z) over the samples, whatever the estimator of q(z): it cancels.
+    Their sum is the mean of log q(z|x) - log p(z) over the samples for any estimator of q(z), which cancels.
     """
     log_prior = log_normal(codes) if log_prior is None else log_prior
     weights = log_weights(len(codes), pictures, estimator).astype(codes.dtype)
@@ -93,7 +101,7 @@ def decomposition(
 
 
 class Flow(NamedTuple):
-    """A prior for each latent by itself: DEPTH monotone bends take it to N(0, 1). It starts as N(0, 1).
+    """A prior for each latent: DEPTH monotone bends map it to N(0, 1). Untrained, it is N(0, 1).
 
     A bend x + s · tanh(w · (x - c)) / w, with s > -1, stretches the line around c by a factor of 1 + s.
     """
@@ -127,34 +135,52 @@ def init(setup: Setup, key: Key[Array, ""], hyper: Mapping[str, Any]) -> State:
 def update(
     setup: Setup, state: State, draw: Draw, key: Key[Array, ""], step: Int[Array, ""], hyper: Mapping[str, Any]
 ) -> tuple[State, Terms]:
-    """One step of the model, and of the prior where it is a flow, down the same loss."""
+    """One step of the model on the loss, and of the prior if it is a flow."""
     for_images, for_loss = jax.random.split(key)
     images = draw(for_images)
 
     def loss(params: tuple[Autoencoder, Any]) -> Objective:
         model, flow = params
-        terms, mean, logvar, codes, saw = elbo_terms(model, images, for_loss, setup.compute, hyper)
+        terms, mean, logvar, codes, statistics = elbo_terms(model, images, for_loss, setup.compute, hyper)
         log_prior = flow.log_density(codes) if flow else None
         parts = decomposition(mean, logvar, codes, setup.pictures, hyper["estimator"], log_prior)
-        weighted = sum(hyper[name] * part for name, part in zip(("alpha", "beta", "gamma"), parts, strict=True))
+        published = hyper.get("reading") == "as_published"
+        weights = [hyper[name] - 1 if published else hyper[name] for name in ("alpha", "beta", "gamma")]
+        weighted = sum(weight * term for weight, term in zip(weights, parts, strict=True))
+        if published:
+            weighted += read_kl(terms["kl"], mean.shape[1], hyper)
         names = ("mutual_information", "total_correlation", "dimension_wise_kl")
-        return terms["reconstruction"] + weighted, {**terms, **dict(zip(names, parts, strict=True))}, saw
+        return terms["reconstruction"] + weighted, {**terms, **dict(zip(names, parts, strict=True))}, statistics
 
     params = (state.model, state.memory)
-    (model, flow), optimiser, terms, saw = descend(loss, params, setup.optimiser, state.optimiser)
-    return State(model.having_seen(saw), optimiser, flow), terms
+    (model, flow), optimiser, terms, statistics = descend(loss, params, setup.optimiser, state.optimiser)
+    return State(model.after_batch(statistics), optimiser, flow), terms
 
 
 beta_tcvae = Method(
     name="beta_tcvae",
+    title="β-TCVAE",
     summary="the total correlation, a part of the KL, weighs beta times as much",
     reference="Chen et al. (2018): Isolating Sources of Disentanglement in Variational Autoencoders",
     hyper=(
-        Hyper("beta", 6.0, "weight of the total correlation; 1 is the plain VAE", low=0.0),
-        Hyper("alpha", 1.0, "weight of the mutual information between codes and pictures", low=0.0),
-        Hyper("gamma", 1.0, "weight of the dimension-wise KL", low=0.0),
-        Hyper("estimator", "weighted", "of q(z) from a batch", choices=("weighted", "stratified")),
-        Hyper("prior", "normal", "N(0, 1), or a flow for each latent that is trained too", choices=("normal", "flow")),
+        Hyper("beta", 6.0, "weight of the total correlation; 1 is the plain VAE", low=0.0, title="β"),
+        Hyper("alpha", 1.0, "weight of the mutual information between codes and pictures", low=0.0, title="α"),
+        Hyper("gamma", 1.0, "weight of the dimension-wise KL", low=0.0, title="γ"),
+        Hyper(
+            "estimator",
+            "weighted",
+            "estimator of q(z) from a batch; with weighted, the logged parts of the KL are shifted, and are no nats",
+            choices=("weighted", "stratified"),
+            title="estimator",
+        ),
+        Hyper(
+            "prior",
+            "normal",
+            "prior of the latents: N(0, 1), or a trained flow for each latent",
+            choices=("normal", "flow"),
+            title="prior",
+        ),
+        READING,
         *LIKELIHOOD,
     ),
     init=init,
@@ -164,5 +190,6 @@ beta_tcvae = Method(
         "sober_look": {"beta": (1.0, 2.0, 4.0, 6.0, 8.0, 10.0)},  # Table 3
         "udr": {"beta": (1.0, 2.0, 4.0, 6.0, 8.0, 10.0)},  # Table 3: the same models
         "dava": {"beta": (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)},  # Table 7
+        "dava_as_published": {"beta": (1.0, 2.0, 4.0, 8.0, 16.0, 32.0), "reading": ("as_published",)},
     },
 )

@@ -2,8 +2,8 @@
 
     loss = E_q(z|x)[-log p(x|z)] + β · KL(q(z|x) || N(0, 1))
 
-A larger β leaves less room in the codes, so that latents which carry little are given up and those that stay tend to
-line up with directions in which the pictures vary.
+A larger β makes information in the codes more expensive. The model drops latents that carry little information, and the
+others tend to align with the factors of variation of the pictures.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sober.nets import Autoencoder
 
 def loss(model: Autoencoder, images: Images, key: Key[Array, ""], hyper: Mapping[str, Any], setup: Setup) -> Objective:
     elbo = elbo_terms(model, images, key, setup.compute, hyper)
-    return elbo.terms["reconstruction"] + hyper["beta"] * elbo.terms["kl"], elbo.terms, elbo.saw
+    return elbo.terms["reconstruction"] + hyper["beta"] * elbo.terms["kl"], elbo.terms, elbo.statistics
 
 
 def advised(small: bool, steps: int) -> Mapping[str, tuple[float, ...]]:
@@ -38,9 +38,10 @@ def advised(small: bool, steps: int) -> Mapping[str, tuple[float, ...]]:
 
 beta_vae = Method(
     name="beta_vae",
+    title="β-VAE",
     summary="the KL term weighs beta times as much",
     reference="Higgins et al. (2017) beta-VAE, Learning Basic Visual Concepts with a Constrained Variational Framework",
-    hyper=(Hyper("beta", 4.0, "weight of the KL term; 1 is the plain VAE", low=0.0), *LIKELIHOOD),
+    hyper=(Hyper("beta", 4.0, "weight of the KL term; 1 is the plain VAE", low=0.0, title="β"), *LIKELIHOOD),
     init=init_autoencoder,
     update=update_by(loss),
     advised=advised,

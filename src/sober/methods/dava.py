@@ -1,9 +1,9 @@
-"""DAVA (Estermann & Wattenhofer 2023): room in the codes grows only as long as the latents can be mixed freely.
+"""DAVA (Estermann & Wattenhofer 2023): the capacity of the codes grows only while latents can be mixed freely.
 
 A discriminator of pictures tries to tell reconstructions x̂ = Dec(z) from generated pictures x̃ = Dec(z̃), where z̃ is
-z with each latent permuted over the batch. While it is clueless, any combination of the latents makes a picture like
-those of the world, and the capacity C may rise. As it sees a difference, C falls, and encoder and decoder are pushed to
-make that difference vanish. With its accuracy on the batch, a step is
+z with each latent permuted over the batch. While it can only guess, any combination of latents makes a picture like
+the world's, and the capacity C may rise. When it sees a difference, C falls, and encoder and decoder are trained to
+remove the difference. With its accuracy on the batch, a step is
 
     1  autoencoder      down E_q(z|x)[-log p(x|z)] + γ · (KL - C)⁴, where KL is the mean over latents
     2  discriminator    up log D(x̂) + log(1 - D(x̃)), with smoothed labels
@@ -11,8 +11,12 @@ make that difference vanish. With its accuracy on the batch, a step is
     4  encoder          down μ · encoder_weight · log D(x̂)              where μ = max(100 · (accuracy - 0.5), 0)
        decoder          down μ · decoder_weight · log(1 - D(x̃))
 
-each with Adam after clipping the norm of the gradient to 1. Steps 2 to 4 see what the autoencoder makes after step 1,
-the accuracy is that of the discriminator before step 2, and where a weight is 0 step 4 leaves its part alone.
+each with Adam after clipping the norm of the gradient to 1. Steps 2 to 4 use pictures of the autoencoder after step 1.
+The accuracy is measured before step 2. Step 4 does not train an encoder or decoder of weight 0.
+
+`variant=reference` follows the public code where it differs. There step 4 adds the gradient of step 1 to its own: both
+halves go down the objective of step 1 twice in a step of training, whatever the accuracy. The encoder's sum is clipped
+and the decoder's is not. A decoder of `decoder_weight` 0 rests in step 4.
 """
 
 from __future__ import annotations
@@ -45,20 +49,21 @@ from sober.methods.method import (
     sample,
 )
 from sober.nets import Autoencoder, Compute
+from sober.nets.autoencoder import AutoencoderStatistics
 from sober.nets.discriminators import picture_discriminator
 from sober.nets.net import Net
-from sober.nets.nets import Saw
 
-SMOOTHING = 0.1  # how far labels are from 0 and 1; the paper names no number
-REFERENCE_CONFIDENCE = 0.6  # the public code: above it a picture counts as a reconstruction; also its largest smoothing
-REFERENCE_CAPACITY = 8.0  # where its C stops
-REFERENCE_DECODER = 0.001  # its largest weight of the decoder's adversarial loss
+SMOOTHING = 0.1  # distance of labels from 0 and 1; the paper names no number
+REFERENCE_CONFIDENCE = 0.6  # in the public code, the threshold for a reconstruction, and the largest smoothing
+REFERENCE_CAPACITY = 8.0  # the largest C of the public code
+REFERENCE_DECODER = 0.001  # the largest weight of the decoder's adversarial loss in the public code
+REFERENCE_GUESSING = 0.501  # the largest accuracy at which C rises in the public code
 
 Logits = Float[Array, " 2B"]
 
 
 class Parts(NamedTuple):
-    """Something for each part of the autoencoder: both are trained by Adam, one may rest while the other moves."""
+    """A value for each half of the autoencoder. Each half has its own Adam, and may stay while the other moves."""
 
     encoder: Any
     decoder: Any
@@ -78,14 +83,14 @@ def annealed(
     gamma: Scalar,
     compute: Compute,
     hyper: Mapping[str, Any] = BERNOULLI,
-) -> tuple[Scalar, tuple[Terms, Saw]]:
-    """The autoencoder's own objective. The fourth power lets KL waver from batch to batch but never far."""
-    terms, mean, _, _, saw = elbo_terms(model, images, key, compute, hyper)
-    return terms["reconstruction"] + gamma * (terms["kl"] / mean.shape[1] - capacity) ** 4, (terms, saw)
+) -> tuple[Scalar, tuple[Terms, AutoencoderStatistics]]:
+    """The autoencoder's own objective. Its fourth power allows the KL small changes, no large ones."""
+    terms, mean, _, _, statistics = elbo_terms(model, images, key, compute, hyper)
+    return terms["reconstruction"] + gamma * (terms["kl"] / mean.shape[1] - capacity) ** 4, (terms, statistics)
 
 
 def labels(batch: int, key: Key[Array, ""], variant: str) -> Logits:
-    """What the discriminator should say of a mixed batch: reconstructions first, then generated pictures."""
+    """The discriminator's targets for a mixed batch: reconstructions first, then generated pictures."""
     real = jnp.arange(2 * batch) < batch
     if variant == "reference":
         smoothing = REFERENCE_CONFIDENCE * jax.random.uniform(key, real.shape)
@@ -95,20 +100,21 @@ def labels(batch: int, key: Key[Array, ""], variant: str) -> Logits:
 
 
 def accuracy_of(logits: Logits, variant: str) -> Scalar:
-    """The share of a mixed batch that the discriminator gets right."""
+    """The fraction of a mixed batch that the discriminator classifies correctly."""
     confidence = REFERENCE_CONFIDENCE if variant == "reference" else 0.5
     real = jnp.arange(len(logits)) < len(logits) // 2
     return jnp.mean((jax.nn.sigmoid(logits) >= confidence) == real)
 
 
 def next_capacity(capacity: Scalar, accuracy: Scalar, delta: Scalar, variant: str) -> Scalar:
-    """C rises only while the discriminator is clueless, waits a little above that, and falls beyond."""
-    direction = jnp.where(accuracy <= 0.5, 1, jnp.where(accuracy <= 0.51, 0, -1))
+    """C rises while the accuracy is at most 0.5, stays up to 0.51, and falls above that."""
+    guessing = REFERENCE_GUESSING if variant == "reference" else 0.5
+    direction = jnp.where(accuracy <= guessing, 1, jnp.where(accuracy <= 0.51, 0, -1))
     return jnp.clip(capacity + delta * direction, 0, REFERENCE_CAPACITY if variant == "reference" else None)
 
 
 def weights(accuracy: Scalar, hyper: Mapping[str, Any]) -> Parts:
-    """How much encoder and decoder mind the discriminator: nothing while it is clueless, linearly more above."""
+    """The adversarial weights of encoder and decoder: 0 up to an accuracy of 0.5, and linear above."""
     base = jnp.maximum((accuracy - 0.5) * 100, 0)
     decoder = base * hyper["decoder_weight"]
     if hyper["variant"] == "reference":
@@ -117,13 +123,14 @@ def weights(accuracy: Scalar, hyper: Mapping[str, Any]) -> Parts:
 
 
 def cross_entropy(logits: Logits, target: Logits, variant: str) -> Scalar:
-    """What the discriminator descends."""
+    """The loss of the discriminator."""
     return over_batch(bernoulli_loss(logits, target), variant)
 
 
 def adversarial(logits: Logits, weight: Parts, variant: str) -> Scalar:
-    """What the autoencoder descends to mislead the discriminator: the encoder through reconstructions, the decoder
-    through generated pictures. The losses of the public code do not saturate where the discriminator is right."""
+    """The loss of the autoencoder against the discriminator. The encoder's part is on reconstructions, the decoder's on
+    generated pictures. The losses of the public code do not saturate where the discriminator is right.
+    """
     real, fake = jnp.split(logits, 2)
     if variant == "reference":
         encoder, decoder = -jax.nn.log_sigmoid(-real), -jax.nn.log_sigmoid(fake)
@@ -133,29 +140,29 @@ def adversarial(logits: Logits, weight: Parts, variant: str) -> Scalar:
 
 
 def over_batch(losses: Float[Array, " n"], variant: str) -> Scalar:
-    """The mean, as the paper's expectations say; the public code sums."""
+    """The mean over the batch, as in the paper; the public code sums."""
     return jnp.sum(losses) if variant == "reference" else jnp.mean(losses)
 
 
 def pictures(model: Autoencoder, codes: Float[Array, "B D"], compute: Compute) -> Images:
-    """What the discriminator sees of codes."""
+    """The pictures that the discriminator gets for codes."""
     return jax.nn.sigmoid(model.decode_batch(codes, compute)[0])
 
 
-def judged(discriminator: Net, both: Images, compute: Compute) -> Logits:
-    """How much each picture looks like a reconstruction."""
-    return compute.run(discriminator, both)[:, 0]
+def judged(discriminator: Net, images: Images, compute: Compute) -> Logits:
+    """The discriminator's logits: how much each picture looks like a reconstruction."""
+    return compute.run(discriminator, images)[:, 0]
 
 
 def move(setup: Setup, model: Autoencoder, optimiser: Parts, gradient: Any, moves: Parts) -> tuple[Autoencoder, Parts]:
-    """A step of those parts of the autoencoder that move."""
+    """A step of the encoder, the decoder or both, as `moves` says."""
 
-    def moved(part: str) -> tuple[Any, Any]:
-        before = getattr(model, part), getattr(optimiser, part)
-        after = follow(getattr(gradient, part), before[0], setup.optimiser, before[1])
-        return jax.tree.map(lambda new, old: jnp.where(getattr(moves, part), new, old), after, before)
+    def step_half(half: str) -> tuple[Any, Any]:
+        before = getattr(model, half), getattr(optimiser, half)
+        after = follow(getattr(gradient, half), before[0], setup.optimiser, before[1])
+        return jax.tree.map(lambda new, old: jnp.where(getattr(moves, half), new, old), after, before)
 
-    (encoder, for_encoder), (decoder, for_decoder) = moved("encoder"), moved("decoder")
+    (encoder, for_encoder), (decoder, for_decoder) = step_half("encoder"), step_half("decoder")
     return model.with_nets(encoder, decoder), Parts(for_encoder, for_decoder)
 
 
@@ -176,13 +183,14 @@ def update(
     images = draw(for_images)
 
     # 1. The autoencoder.
-    (loss, (terms, saw)), gradient = jax.value_and_grad(annealed, has_aux=True)(
+    (loss, (terms, statistics)), gradient = jax.value_and_grad(annealed, has_aux=True)(
         state.model, images, for_codes, capacity, hyper["gamma"], compute, hyper
     )
     gradient, norm = clipped(gradient, 1)
-    model, optimiser = move(setup, state.model.having_seen(saw), state.optimiser, gradient, Parts(True, True))
+    left_over = gradient  # of step 1; the public code adds it in step 4
+    model, optimiser = move(setup, state.model.after_batch(statistics), state.optimiser, gradient, Parts(True, True))
 
-    # What it makes now: each function `to_…` will lead the gradient of step 4 back to the part that it is for.
+    # Pictures after step 1. Each function `to_…` will take the gradient of step 4 back to the half that it trains.
     def encode(model: Autoencoder) -> Float[Array, "B D"]:
         (mean, logvar), _ = model.encode_batch(images, compute)
         return sample(mean, logvar, for_codes_again)
@@ -191,11 +199,11 @@ def update(
     rebuilt, to_codes = jax.vjp(lambda codes: pictures(model, codes, compute), codes)
     mixed_codes = permuted(codes, for_order)
     generated, to_decoder = jax.vjp(lambda model: pictures(model, mixed_codes, compute), model)
-    both = jnp.concatenate([rebuilt, generated])  # (2B, H, W, C)
+    mixed_batch = jnp.concatenate([rebuilt, generated])  # (2B, H, W, C)
 
     # 2. The discriminator.
     def judge(net: Net) -> tuple[Scalar, Logits]:
-        logits = judged(net, both, compute)
+        logits = judged(net, mixed_batch, compute)
         return cross_entropy(logits, labels(len(images), for_labels, variant), variant), logits
 
     (discriminator_loss, logits), gradient = jax.value_and_grad(judge, has_aux=True)(discriminator)
@@ -208,11 +216,20 @@ def update(
 
     # 4. The autoencoder against the discriminator.
     weight = weights(accuracy, hyper)
-    to_pictures = jax.grad(lambda both: adversarial(judged(discriminator, both, compute), weight, variant))(both)
+    to_pictures = jax.grad(
+        lambda mixed_batch: adversarial(judged(discriminator, mixed_batch, compute), weight, variant)
+    )(mixed_batch)
     to_rebuilt, to_generated = jnp.split(to_pictures, 2)
-    of_encoder, encoder_norm = clipped(to_encoder(*to_codes(to_rebuilt))[0].encoder, 1)
-    of_decoder, decoder_norm = clipped(to_decoder(to_generated)[0].decoder, 1)
-    moves = Parts(weight.encoder > 0, weight.decoder > 0)
+    of_encoder, of_decoder = to_encoder(*to_codes(to_rebuilt))[0].encoder, to_decoder(to_generated)[0].decoder
+    if variant == "reference":
+        of_encoder, encoder_norm = clipped(jax.tree.map(jnp.add, left_over.encoder, of_encoder), 1)
+        of_decoder = jax.tree.map(jnp.add, left_over.decoder, of_decoder)
+        decoder_norm = optax.tree.norm(of_decoder)
+        moves = Parts(True, hyper["decoder_weight"] > 0)
+    else:
+        of_encoder, encoder_norm = clipped(of_encoder, 1)
+        of_decoder, decoder_norm = clipped(of_decoder, 1)
+        moves = Parts(weight.encoder > 0, weight.decoder > 0)
     model, optimiser = move(setup, model, optimiser, Parts(of_encoder, of_decoder), moves)
 
     logged = {
@@ -230,21 +247,43 @@ def update(
 
 
 def advised(small: bool, steps: int) -> Mapping[str, tuple[float, ...]]:
-    """Capacities that can reach 10 and 30 nats, if mixed codes look right all the time."""
+    """Capacities that can reach 10 and 30 nats, if the discriminator never sees a difference."""
     return {"delta_c": tuple(float(f"{room / steps:.2g}") for room in (10, 30))}
 
 
 dava = Method(
     name="dava",
-    summary="room in the codes grows while a discriminator of pictures cannot tell freely mixed latents from real ones",
+    title="DAVA",
+    summary="capacity grows while a discriminator cannot tell pictures of freely mixed latents from reconstructions",
     reference="Estermann & Wattenhofer (2023): DAVA, Disentangling Adversarial Variational Autoencoder",
     hyper=(
-        Hyper("delta_c", 4e-5, "how far the capacity moves in a step, in nats for each latent", low=0.0, with_steps=-1),
-        Hyper("gamma", 500.0, "weight of the distance between KL and capacity, to the fourth power", low=0.0),
-        Hyper("encoder_weight", 0.3, "how much the encoder minds the discriminator", low=0.0),
-        Hyper("decoder_weight", 0.001, "how much the decoder minds the discriminator", low=0.0),
-        Hyper("discriminator_rate", 1e-4, "learning rate of the discriminator", low=0.0),
-        Hyper("variant", "paper", "paper, or reference as in the public code", choices=("paper", "reference")),
+        Hyper(
+            "delta_c",
+            4e-5,
+            "how far the capacity moves in a step, in nats for each latent",
+            low=0.0,
+            with_steps=-1,
+            title="ΔC",
+        ),
+        Hyper(
+            "gamma", 500.0, "weight of the distance between KL and capacity, to the fourth power", low=0.0, title="γ"
+        ),
+        Hyper("encoder_weight", 0.3, "weight of the encoder's adversarial loss", low=0.0, title="encoder weight"),
+        Hyper("decoder_weight", 0.001, "weight of the decoder's adversarial loss", low=0.0, title="decoder weight"),
+        Hyper(
+            "discriminator_rate",
+            1e-4,
+            "learning rate of the discriminator",
+            low=0.0,
+            title="discriminator's learning rate",
+        ),
+        Hyper(
+            "variant",
+            "paper",
+            "paper, or reference as in the public code",
+            choices=("paper", "reference"),
+            title="variant",
+        ),
         *LIKELIHOOD,
     ),
     cost=4.5,
@@ -253,6 +292,13 @@ dava = Method(
     init=init,
     update=update,
     sweeps={  # Table 8: one setting for all of its worlds
-        "dava": {"delta_c": (4e-5,), "gamma": (500.0,), "encoder_weight": (0.3,), "decoder_weight": (0.001,)}
+        "dava": {"delta_c": (4e-5,), "gamma": (500.0,), "encoder_weight": (0.3,), "decoder_weight": (0.001,)},
+        "dava_as_published": {
+            "delta_c": (4e-5,),
+            "gamma": (500.0,),
+            "encoder_weight": (0.3,),
+            "decoder_weight": (0.001,),
+            "variant": ("reference",),
+        },
     },
 )

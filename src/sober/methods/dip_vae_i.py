@@ -1,10 +1,10 @@
-"""DIP-VAE-I (Kumar et al. 2018): the means of the codes are to be uncorrelated and of variance one.
+"""DIP-VAE-I (Kumar et al. 2018): a penalty makes the means of the codes uncorrelated, with variance one.
 
     loss = E_q(z|x)[-log p(x|z)] + KL(q(z|x) || N(0, 1)) + λ_od · Σ_i≠j C_ij² + λ_d · Σ_i (C_ii - 1)²
     C    = Cov_p(x)[E[z|x]], over the batch; λ_d = lambda_d_factor · λ_od
 
-If the prior is factorised, so should be what the encoder makes of all pictures together. Its second moments are easy to
-compare, and that costs no reconstruction by itself: nothing asks for less information in the codes.
+The prior is factorised, so the codes of all pictures together should be. The penalty compares second moments. It does
+not ask for less information in the codes, so by itself it does not worsen the reconstruction.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from sober.nets import Autoencoder
 
 
 def covariance(codes: Float[Array, "B D"]) -> Float[Array, "D D"]:
-    """Of the latents over the batch, divided by its size."""
+    """The covariance of the latents over the batch, divided by the batch size."""
     centred = codes - jnp.mean(codes, axis=0)
-    # Without HIGHEST a GPU would take these products in TF32.
+    # Without HIGHEST a GPU computes these products in TF32.
     return jnp.matmul(centred.T, centred, precision=jax.lax.Precision.HIGHEST) / len(codes)
 
 
@@ -50,7 +50,7 @@ def penalised(elbo: Elbo, covariance: Float[Array, "D D"], hyper: Mapping[str, A
     off_diagonal, diagonal = distance_to_identity(covariance)
     penalty = hyper["lambda_od"] * (off_diagonal + hyper["lambda_d_factor"] * diagonal)
     total = elbo.terms["reconstruction"] + elbo.terms["kl"] + penalty
-    return total, {**elbo.terms, "off_diagonal": off_diagonal, "diagonal": diagonal}, elbo.saw
+    return total, {**elbo.terms, "off_diagonal": off_diagonal, "diagonal": diagonal}, elbo.statistics
 
 
 def loss(model: Autoencoder, images: Images, key: Key[Array, ""], hyper: Mapping[str, Any], setup: Setup) -> Objective:
@@ -60,11 +60,24 @@ def loss(model: Autoencoder, images: Images, key: Key[Array, ""], hyper: Mapping
 
 dip_vae_i = Method(
     name="dip_vae_i",
-    summary="the means of the codes are to be uncorrelated, with variance one",
+    title="DIP-VAE-I",
+    summary="a penalty makes the means of the codes uncorrelated, with variance one",
     reference="Kumar et al. (2018): Variational Inference of Disentangled Latent Concepts from Unlabeled Observations",
     hyper=(
-        Hyper("lambda_od", 10.0, "weight of covariances between the means of two latents; 0 is the VAE", low=0.0),
-        Hyper("lambda_d_factor", 10.0, "weight of variances off one, in units of lambda_od", low=0.0),
+        Hyper(
+            "lambda_od",
+            10.0,
+            "weight of covariances between the means of two latents; 0 is the VAE",
+            low=0.0,
+            title="λ",
+        ),
+        Hyper(
+            "lambda_d_factor",
+            10.0,
+            "weight of variances off one, in units of lambda_od",
+            low=0.0,
+            title="weight of variances",
+        ),
         *LIKELIHOOD,
     ),
     init=init_autoencoder,

@@ -1,9 +1,9 @@
-"""DIP-VAE-II (Kumar et al. 2018): the codes, as sampled, are to be uncorrelated and of variance one.
+"""DIP-VAE-II (Kumar et al. 2018): a penalty makes sampled codes uncorrelated, with variance one.
 
     loss = E_q(z|x)[-log p(x|z)] + KL(q(z|x) || N(0, 1)) + λ_od · Σ_i≠j C_ij² + λ_d · Σ_i (C_ii - 1)²
     C    = Cov_q(z)[z] = Cov_p(x)[E[z|x]] + E_p(x)[diag(Var[z|x])], over the batch; λ_d = lambda_d_factor · λ_od
 
-Unlike DIP-VAE-I it leaves a latent free to be silent: one with mean 0 and variance 1 for every picture costs nothing.
+Unlike DIP-VAE-I it allows inactive latents: mean 0 and variance 1 for every picture costs nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sober.nets import Autoencoder
 
 
 def sample_covariance(mean: Float[Array, "B D"], logvar: Float[Array, "B D"]) -> Float[Array, "D D"]:
-    """Of samples from q(z|x) over the batch, in closed form."""
+    """The covariance of samples from q(z|x) over the batch, in closed form."""
     return covariance(mean) + jnp.diag(jnp.mean(jnp.exp(logvar), axis=0))
 
 
@@ -41,11 +41,18 @@ def loss(model: Autoencoder, images: Images, key: Key[Array, ""], hyper: Mapping
 
 dip_vae_ii = Method(
     name="dip_vae_ii",
-    summary="the codes as sampled are to be uncorrelated, with variance one",
+    title="DIP-VAE-II",
+    summary="a penalty makes sampled codes uncorrelated, with variance one",
     reference="Kumar et al. (2018): Variational Inference of Disentangled Latent Concepts from Unlabeled Observations",
     hyper=(
-        Hyper("lambda_od", 10.0, "weight of covariances between two latents; 0 is the VAE", low=0.0),
-        Hyper("lambda_d_factor", 1.0, "weight of variances off one, in units of lambda_od", low=0.0),
+        Hyper("lambda_od", 10.0, "weight of covariances between two latents; 0 is the VAE", low=0.0, title="λ"),
+        Hyper(
+            "lambda_d_factor",
+            1.0,
+            "weight of variances off one, in units of lambda_od",
+            low=0.0,
+            title="weight of variances",
+        ),
         *LIKELIHOOD,
     ),
     init=init_autoencoder,

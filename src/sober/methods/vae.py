@@ -16,11 +16,12 @@ from sober.nets import Autoencoder
 
 def loss(model: Autoencoder, images: Images, key: Key[Array, ""], hyper: Mapping[str, Any], setup: Setup) -> Objective:
     elbo = elbo_terms(model, images, key, setup.compute, hyper)
-    return elbo.terms["reconstruction"] + elbo.terms["kl"], elbo.terms, elbo.saw
+    return elbo.terms["reconstruction"] + elbo.terms["kl"], elbo.terms, elbo.statistics
 
 
 vae = Method(
     name="vae",
+    title="VAE",
     summary="the evidence lower bound, nothing added",
     reference="Kingma & Welling (2014): Auto-Encoding Variational Bayes",
     hyper=LIKELIHOOD,

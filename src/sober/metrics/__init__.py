@@ -7,16 +7,17 @@ same name: `from sober.metrics.mig import measure` reads the file, `sober.metric
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sober.metrics.collector import Collector
-from sober.metrics.function import function_of
-from sober.metrics.inputs import as_codes
-from sober.metrics.metric import FLAGS, Meaning, Measured, Metric, Traits
+from sober.metrics.common.flags import FLAGS
+from sober.metrics.common.inputs import as_codes
+from sober.metrics.metric import Meaning, Measured, Metric, Traits
 from sober.metrics.registry import METRICS, find_metric, home_of, metric_groups
-from sober.metrics.score import Scores, score, score_many
-from sober.metrics.scorer import Scorer, scorer
+from sober.metrics.scoring.collector import Collector
+from sober.metrics.scoring.metric_functions import function_of
+from sober.metrics.scoring.score import Scores, score, score_many
+from sober.metrics.scoring.scorer import Scorer, scorer
 
 if TYPE_CHECKING:
-    from sober.metrics.functions import *  # noqa: F403 -- which is a stub: the functions are made when asked for
+    from sober.metrics.scoring.functions import *  # noqa: F403 -- which is a stub: the functions are made when asked for
 
 __all__ = [
     "FLAGS",

@@ -1,7 +1,7 @@
-"""Active latents: how many latents say anything about the pictures?
+"""Active latents: how many latents carry information about the pictures?
 
-With log-variances, those whose mean KL divergence from the prior is above 0.01 nats (Duan et al. 2020); without, those
-whose mean has a variance above 0.01 (Burda et al. 2016).
+With log-variances, a latent is active if its mean KL divergence from the prior is above 0.01 nats (Duan et al. 2020).
+Without them, it is active if its mean has a variance above 0.01 (Burda et al. 2016).
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import math
 import numpy as np
 from jaxtyping import Float
 
-from sober.estimators.columns import dense_stretches, moments
+from sober.estimators.wide.wide_tables import dense_stretches, moments
+from sober.metrics.common.metric_rows import sample
+from sober.metrics.common.shapes import unit_sums
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
-from sober.metrics.rows import sample
-from sober.metrics.shapes import unit_sums
 from sober.shared import Shared
 from sober.types import Codes
 
@@ -22,15 +22,15 @@ from sober.types import Codes
 def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, threshold: float) -> Measured:
     drawn = shared(sample, codes, samples, seed)
     if drawn.logvar is None:
-        name, says = "variance", spread(drawn)
+        name, activity = "variance", spread(drawn)
     else:
-        both = zip(dense_stretches(drawn.mean), dense_stretches(drawn.logvar), strict=True)
-        parts_of_latents = [divergence(mean, logvar, drawn.weights) for (_, mean), (_, logvar) in both]
-        name, says = "kl", np.concatenate(parts_of_latents)
-    says = unit_sums(says, drawn.unit)  # a unit says what its numbers say
-    active = says > threshold
+        blocks = zip(dense_stretches(drawn.mean), dense_stretches(drawn.logvar), strict=True)
+        divergences = [divergence(mean, logvar, drawn.weights) for (_, mean), (_, logvar) in blocks]
+        name, activity = "kl", np.concatenate(divergences)
+    activity = unit_sums(activity, drawn.unit)  # a unit is as active as its numbers together
+    active = activity > threshold
     flags = ["collapsed"] * (not active.any())
-    parts = {name: says, "active": active}
+    parts = {name: activity, "active": active}
     return Measured({"active_latents": float(active.sum())}, tuple(flags), parts)
 
 
@@ -39,9 +39,9 @@ def spread(codes: Codes) -> Float[np.ndarray, " D"]:
     weights = codes.weights
     if weights is None:
         return moments(codes.mean).variance
-    parts = (np.asarray(part, float) for _, part in dense_stretches(codes.mean))
-    around = (part - np.average(part, axis=0, weights=weights) for part in parts)
-    return np.concatenate([np.average(part**2, axis=0, weights=weights) for part in around])
+    blocks = (np.asarray(block, float) for _, block in dense_stretches(codes.mean))
+    centred = (block - np.average(block, axis=0, weights=weights) for block in blocks)
+    return np.concatenate([np.average(block**2, axis=0, weights=weights) for block in centred])
 
 
 def divergence(
@@ -55,15 +55,17 @@ def divergence(
 
 active_latents = Metric(
     name="active_latents",
-    summary="how many latents say anything about the pictures?",
+    summary="how many latents carry information about the pictures?",
+    short="how many latents carry information?",
     reference="Burda et al. (2016) Importance Weighted Autoencoders; Duan et al. (2020) Unsupervised Model Selection "
     "for Variational Disentangled Representation Learning",
     scores={
         "active_latents": Meaning(
-            "latents whose KL divergence (or variance) is above the threshold",
+            "number of latents whose KL divergence (or variance) is above the threshold",
             0,
             math.inf,
             "neither",
+            title="active latents",
             traits=Traits(
                 perfect=None,
                 changed_by=("rescaled latents",),
@@ -74,7 +76,7 @@ active_latents = Metric(
     },
     measure=measure,
     settings={"samples": 10_000, "threshold": 0.01},
-    seconds=0.001,
+    seconds=0.002,
     logvar=True,
     exact=True,
     supervised=False,

@@ -1,6 +1,6 @@
-"""DCI (Eastwood & Williams 2018): disentanglement, completeness and informativeness of one fitted importance matrix.
+"""DCI (Eastwood & Williams 2018): does each latent serve one factor, and does each factor need only one latent?
 
-A model is fitted to predict each factor from the whole code, and says how important each latent was to it: R (D, K).
+One model per factor predicts the factor from the whole code. Its importances of the latents make a matrix R (D, K).
 
     disentanglement  of a latent: 1 - entropy over factors of its row as shares, base K; averaged with the rows' weights
     completeness     of a factor: 1 - entropy over latents of its column as shares, base D
@@ -11,8 +11,9 @@ A model is fitted to predict each factor from the whole code, and says how impor
 whose depth is chosen on validation rows, completeness a plain mean (`weighted=False`); `lasso` its linear model, whose
 strength is chosen likewise.
 
-Of more than 512 latents each model sees those that know most of its factor (mutual information, on the rows to learn
-from), `screen` of them; the others count as of no importance. That is flagged, and the part `latents_kept` says so.
+With more than 512 latents, each model sees only the `screen` latents that know most about its factor, by the mutual
+information in training rows; the others have importance 0. A flag says so, and `latents_kept` among the parts has the
+number of latents that each model saw.
 """
 
 from __future__ import annotations
@@ -26,28 +27,28 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from sober.errors import RequestError, listed
-from sober.estimators.columns import by_column, is_wide, taken
 from sober.estimators.predictors import PREDICTORS, Fitted, Rows, nearest, points
-from sober.machine import in_order
-from sober.metrics.aggregate import completeness_columns, disentanglement_rows, shares
-from sober.metrics.discrete import discretised
-from sober.metrics.matrices import mutual_information
+from sober.estimators.wide.wide_tables import by_column, is_wide, taken
+from sober.metrics.common.aggregation import completeness_columns, disentanglement_rows, shares
+from sober.metrics.common.factor_classes import discretised
+from sober.metrics.common.information import mutual_information
+from sober.metrics.common.metric_rows import TEST, TRAIN, by_factor, split
+from sober.metrics.common.shapes import unit_sums
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
-from sober.metrics.rows import TEST, TRAIN, by_factor, split
-from sober.metrics.shapes import unit_sums
+from sober.parallel import map_in_order
 from sober.shared import Shared
 from sober.types import Codes
 
-SCREEN = 64  # latents that a model of one factor sees, of wide codes
+SCREEN = 64  # latents that the model of one factor sees, if there are too many
 
 
-class Fit(NamedTuple):
-    """How important each latent was to the prediction of each factor, and how good the predictions are."""
+class FactorModels(NamedTuple):
+    """How important each latent is for predicting each factor, and how good the predictions are."""
 
     importances: Float[np.ndarray, "D K"]
     right: Float[np.ndarray, " K"]  # accuracy on test rows; R² for a continuous factor
     nrmse: Float[np.ndarray, " K"]
-    rare: bool  # whether some class is in one part of the rows only
+    rare: bool  # whether some class is missing from the training or the test rows
 
 
 def measure(
@@ -63,7 +64,7 @@ def measure(
 
 
 def scores_of(matrix: Float[np.ndarray, "D K"], weighted: bool) -> tuple[dict[str, float], dict[str, np.ndarray]]:
-    """Disentanglement and completeness of importances, and what they are made of."""
+    """Disentanglement and completeness of importances, and their parts."""
     rows, columns = disentanglement_rows(matrix), completeness_columns(matrix)
     of_latents, of_factors = shares(matrix.sum(axis=1)), shares(matrix.sum(axis=0))
     used = matrix.sum(axis=1) > 0
@@ -85,26 +86,28 @@ def scores_of(matrix: Float[np.ndarray, "D K"], weighted: bool) -> tuple[dict[st
     return values, parts
 
 
-def flags_of(fit: Fit) -> tuple[str, ...]:
+def flags_of(fit: FactorModels) -> tuple[str, ...]:
     latents, factors = fit.importances.shape
     flags = ["collapsed"] * (not fit.importances.any()) + ["one_latent"] * (latents == 1)
     return (*flags, *["one_factor"] * (factors == 1), *["rare_class"] * fit.rare)
 
 
-def fitted_importance(codes: Codes, shared: Shared, train: int, test: int, trees: str, screen: int, seed: int) -> Fit:
-    """A model of each factor, learned from some of the rows that know it and tested on others."""
+def fitted_importance(
+    codes: Codes, shared: Shared, train: int, test: int, trees: str, screen: int, seed: int
+) -> FactorModels:
+    """Fits a model to each factor on some of the rows that know the factor, and tests it on others."""
 
-    def of_rows(part: Codes) -> Fit:
-        return shared(importance, *shared(split, part, train, test, seed), trees, seed, screen)
+    def of_rows(subset: Codes) -> FactorModels:
+        return shared(importance, *shared(split, subset, train, test, seed), trees, seed, screen)
 
     return by_factor(codes, shared, of_rows)
 
 
-def importance(learn: Codes, check: Codes, trees: str, seed: int, screen: int = SCREEN) -> Fit:
-    """A model of each factor, learned from some rows and tested on others.
+def importance(learn: Codes, check: Codes, trees: str, seed: int, screen: int = SCREEN) -> FactorModels:
+    """Fits a model to each factor on some rows, and tests it on others.
 
-    Of wide codes each model sees the latents that know most of its factor, `screen` of them. The importance of a vector
-    unit is that of all its numbers.
+    If codes are wide, each model sees the `screen` latents that know most about its factor. The importance of a vector
+    unit is the sum over its numbers.
     """
     if trees not in PREDICTORS:
         raise RequestError(f"dci: trees must be one of {listed(PREDICTORS)}, not {trees!r}")
@@ -119,41 +122,41 @@ def importance(learn: Codes, check: Codes, trees: str, seed: int, screen: int = 
 def screened_models(
     learn: Codes, check: Codes, screen: int, fit: Callable[[Rows, Float[np.ndarray, "n d"]], Fitted]
 ) -> Fitted:
-    """A model of each factor that sees the latents which know most of it, by the rows to learn from alone."""
-    kept = most_knowing(learn, screen)
-    columns = [by_column(part.mean) for part in (learn, check)]
+    """Fits a model to each factor. A model sees only the latents that know most about its factor in training rows."""
+    latents = most_knowing(learn, screen)
+    tables = [by_column(rows.mean) for rows in (learn, check)]
 
     def of_factor(k: int) -> Fitted:
-        x, x_test = (taken(table, kept[:, k]) for table in columns)
+        x, x_test = (taken(table, latents[:, k]) for table in tables)
         return fit(Rows(x, learn.factors[:, [k]], learn.about[k : k + 1], learn.groups), x_test)
 
-    found = list(in_order(of_factor, range(len(learn.about))))
-    importances = np.zeros((learn.mean.shape[1], len(found)))
-    for k, model in enumerate(found):
-        importances[kept[:, k], k] = model.importances[:, 0]
-    return Fitted(importances, [model.predicted[0] for model in found])
+    models = list(map_in_order(of_factor, range(len(learn.about))))
+    importances = np.zeros((learn.mean.shape[1], len(models)))
+    for k, model in enumerate(models):
+        importances[latents[:, k], k] = model.importances[:, 0]
+    return Fitted(importances, [model.predicted[0] for model in models])
 
 
 def most_knowing(codes: Codes, screen: int) -> Int[np.ndarray, "S K"]:
-    """The latents that know most of each factor, in their own order; single numbers, also where they make units."""
+    """The `screen` columns of codes that know most about each factor, in ascending order; units are taken apart."""
     if screen < 1:
         raise RequestError(f"screen must be at least 1, not {screen}: how many latents a model sees")
-    known = mutual_information(discretised(dataclasses.replace(codes, unit=1)))
-    return np.sort(np.argsort(-known, axis=0, kind="stable")[: int(screen)], axis=0)
+    information = mutual_information(discretised(dataclasses.replace(codes, unit=1)))
+    return np.sort(np.argsort(-information, axis=0, kind="stable")[: int(screen)], axis=0)
 
 
 def kept_latents(codes: Codes, screen: int) -> dict[str, np.ndarray]:
-    """How many latents each model saw, where there were too many to see them all."""
+    """A part with the number of latents that each model saw; empty if each saw all."""
     return {"latents_kept": np.asarray(min(int(screen), codes.mean.shape[1]))} if is_wide(codes.mean) else {}
 
 
 def rows_of(codes: Codes) -> Rows:
-    """Codes as those who fit models see them."""
+    """Codes in the form that predictors take."""
     return Rows(codes.mean, codes.factors, codes.about, codes.groups)
 
 
-def tested(fitted: Fitted, learn: Codes, check: Codes) -> Fit:
-    """How good predictions of test rows are."""
+def tested(fitted: Fitted, learn: Codes, check: Codes) -> FactorModels:
+    """Measures how good the predictions of test rows are."""
     right, nrmse, rare = np.empty(len(learn.about)), np.empty(len(learn.about)), False
     for k, factor in enumerate(learn.about):
         truth = points(factor, check.factors[:, k])
@@ -165,21 +168,24 @@ def tested(fitted: Fitted, learn: Codes, check: Codes) -> Fit:
         else:
             right[k] = np.mean(nearest(factor, fitted.predicted[k]) == check.factors[:, k])
             rare |= set(learn.factors[:, k]) != set(check.factors[:, k])
-    return Fit(fitted.importances, right, nrmse, rare)
+    return FactorModels(fitted.importances, right, nrmse, rare)
 
 
 dci = Metric(
     name="dci",
-    summary="does each latent serve one factor, each factor need one latent, and do latents tell it all?",
+    summary="does each latent serve one factor, does each factor need only one latent, and is each factor predictable?",
+    short="a latent per factor, a factor per latent?",
     reference="Eastwood & Williams (2018) A Framework for the Quantitative Evaluation of Disentangled Representations",
     scores={
         "dci_disentanglement": Meaning(
-            "1 - entropy over factors of each latent's importance, weighted",
+            "how far each latent serves one factor only: 1 - entropy of its importances, weighted",
+            title="DCI disentanglement",
             headline=True,
             traits=Traits(perfect=0.02, noise_within=0.1, lowered_by=("merged factors",)),
         ),
         "dci_completeness": Meaning(
-            "1 - entropy over latents of each factor's importance",
+            "how far each factor needs one latent only: 1 - entropy of its importances",
+            title="DCI completeness",
             traits=Traits(
                 perfect=0.02,
                 noise_within=0.1,
@@ -188,15 +194,17 @@ dci = Metric(
             ),  # in units of log D
         ),
         "dci_informativeness": Meaning(
-            "accuracy with which factors are predicted from the whole code",
+            "accuracy of predicting each factor from the whole code",
+            title="DCI informativeness",
             traits=Traits(perfect=0.02, noise=lambda sizes: float(np.mean([1 / size for size in sizes]))),
         ),
         "dci_nrmse": Meaning(
-            "root mean square error of that, over that of the mean",
+            "root mean square error of these predictions, divided by the error of predicting the mean",
             0,
             math.inf,
             "lower",
-            without_factors=1.0,  # that of predicting the mean
+            title="DCI prediction error",
+            without_factors=1.0,  # the error of predicting the mean
             # A guess that varies as much as the truth, and independently of it, is off by √2 standard deviations.
             traits=Traits(perfect=0.02, noise=lambda sizes: math.sqrt(2), noise_within=0.2),
         ),
@@ -204,6 +212,6 @@ dci = Metric(
     measure=measure,
     settings={"train": TRAIN, "test": TEST, "trees": "boosted", "weighted": True, "screen": SCREEN},
     presets={"paper": {"trees": "forest", "weighted": False}, "lasso": {"trees": "lasso", "weighted": False}},
-    seconds=3.0,
+    seconds=1.7,
     takes=frozenset({"holes", "groups", "units", "sparse"}),
 )

@@ -1,14 +1,14 @@
-"""Minimality and sufficiency (Almudévar & Ortega 2024): disentanglement that factors may depend on each other under.
+"""Minimality and sufficiency (Almudévar & Ortega 2024): does each latent hold nothing but one factor, and all of it?
 
-    minimality[j, k]  = I(z_j; v_k) / I(z_j; x)    latent j holds nothing beside factor k
+    minimality[j, k]  = I(z_j; v_k) / I(z_j; x)    latent j holds nothing besides factor k
     sufficiency[j, k] = I(z_j; v_k) / H(v_k)       latent j holds all of factor k
     minimality        = mean over latents of the largest over factors
     sufficiency       = mean over factors of the largest over latents
 
-What a latent knows of other factors because they depend on its own costs nothing, for no other factor is asked about:
-codes that are the factors have 1 in both, however dependent those are. x is the picture; a latent of standardised means
-is taken with Gaussian noise of standard deviation 0.1, as in the authors' public code, for without noise it would hold
-infinitely much of x. They draw samples; here the integrals are computed.
+These scores suit factors that depend on each other. A latent may know other factors because they depend on its own, and
+neither score lowers it for that: codes that equal the factors score 1 in both. x is the picture. Standardised means get
+Gaussian noise of standard deviation 0.1, as in the authors' public code, because without noise they would hold infinite
+information about x. The authors draw samples; here the integrals are computed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from sober.errors import RequestError
 from sober.estimators.discrete import entropy
 from sober.estimators.mixture import gaussian_information
 from sober.estimators.scaling import standardised
-from sober.metrics.discrete import discretised, has_continuous
+from sober.metrics.common.factor_classes import discretised, has_continuous
+from sober.metrics.common.metric_rows import TRAIN, by_factor, sample
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
-from sober.metrics.rows import TRAIN, by_factor, sample
 from sober.shared import Shared
 from sober.types import Codes
 
@@ -33,8 +33,8 @@ def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, noise: flo
     if not noise > 0:
         raise RequestError(f"minimality_sufficiency: noise must be above 0, not {noise}")
 
-    def of_rows(part: Codes) -> tuple[np.ndarray, np.ndarray]:
-        return shared(shares, shared(sample, part, samples, seed), noise)
+    def of_rows(subset: Codes) -> tuple[np.ndarray, np.ndarray]:
+        return shared(shares, shared(sample, subset, samples, seed), noise)
 
     minimal, sufficient = by_factor(shared(discretised, codes), shared, of_rows)
     of_latents, of_factors = minimal.max(axis=1), sufficient.max(axis=0)
@@ -53,41 +53,46 @@ def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, noise: flo
 
 
 def shares(codes: Codes, noise: float) -> tuple[Float[np.ndarray, "D K"], Float[np.ndarray, "D K"]]:
-    """I(z; v) as a share of I(z; x), and of H(v); 0 where there is nothing to know. Factors are classes."""
+    """I(z; v) as a share of I(z; x), and of H(v); 0 if there is no information. Factors must be classes."""
     mean = standardised(codes.mean)[0]
     matrix, of_latents = gaussian_information(mean, np.full(mean.shape, 2 * math.log(noise)), codes.factors)
     of_noise = 0.5 * math.log(2 * math.pi * math.e * noise**2)
     of_pictures = np.maximum(of_latents - of_noise, 0.0)[:, None]  # I(z; x) = H(z) - H(z|x)
-    whole = entropy(codes.factors)[None, :]
-    found = [
-        np.divide(matrix, most, out=np.zeros_like(matrix), where=(most > 1e-9) & (matrix > 0)).clip(0.0, 1.0)
-        for most in (of_pictures, whole)
+    uncertainty = entropy(codes.factors)[None, :]
+    ratios = [
+        np.divide(matrix, upper_bound, out=np.zeros_like(matrix), where=(upper_bound > 1e-9) & (matrix > 0)).clip(
+            0.0, 1.0
+        )
+        for upper_bound in (of_pictures, uncertainty)
     ]
-    return found[0], found[1]
+    return ratios[0], ratios[1]
 
 
 minimality_sufficiency = Metric(
     name="minimality_sufficiency",
-    summary="does each latent hold one factor and nothing else, and one latent all of each, however factors depend?",
+    summary="does each latent hold nothing but one factor, and does one latent hold all of each factor?",
+    short="one factor in a latent, and all of it?",
     reference="Almudévar & Ortega (2024) Rethinking Disentanglement under Dependent Factors of Variation",
     scores={
         "minimality": Meaning(
-            "share of what a latent holds that is about one factor",
+            "share of a latent's information about the picture that is about one factor",
+            title="minimality",
             traits=Traits(
                 perfect=0.01,
                 noise_within=0.1,
-                changed_by=("dead latent",),  # it is one more in the mean
+                changed_by=("dead latent",),  # a dead latent is one more in the mean
                 lowered_by=("noise latents", "merged factors"),
             ),
         ),
         "sufficiency": Meaning(
-            "share of a factor that one latent holds",
+            "share of a factor's entropy that one latent knows",
+            title="sufficiency",
             traits=Traits(perfect=0.01, noise_within=0.1, lowered_by=("merged factors", "split factors")),
         ),
     },
     measure=measure,
     settings={"samples": TRAIN, "noise": 0.1},
-    seconds=0.06,
+    seconds=0.025,
     exact=True,
     default=False,
     takes=frozenset({"holes", "groups"}),

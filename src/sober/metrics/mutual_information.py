@@ -1,7 +1,7 @@
-"""Mean mutual information of pairs of latents (Locatello et al. 2020): do latents know about each other?
+"""Mean mutual information of pairs of latents (Locatello et al. 2020): do latents share information?
 
-Each latent is cut into 20 bins of equal width; in nats, averaged over all pairs. Of the encoder's means, and where
-log-variances are given also of samples, one from q(z|x) of each row. No labels are needed.
+Each latent is cut into 20 bins of equal width; the score is the mean over all pairs, in nats. It is computed for the
+encoder's means, and with log-variances also for samples, one from q(z|x) of each row. No labels are needed.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import numpy as np
 from jaxtyping import Float
 
 from sober.estimators.discrete import BINS, binned, expected_table, information
+from sober.metrics.common.metric_rows import TRAIN, effective_rows, sample
+from sober.metrics.common.shapes import at_most
 from sober.metrics.metric import Meaning, Measured, Metric, Traits, moved
-from sober.metrics.rows import TRAIN, effective_rows, sample
-from sober.metrics.shapes import at_most
 from sober.shared import Shared
 from sober.types import Codes
 
-WIDEST = 1_024  # latents whose pairs are gone through
+WIDEST = 1_024  # latents at most: every pair is compared
 LARGEST = 230.0  # log-variance: e^230 is 10^100
 
 
@@ -57,7 +57,8 @@ def pairwise(
 
 mutual_information = Metric(
     name="mutual_information",
-    summary="do latents know about each other?",
+    summary="how much information do latents share with each other?",
+    short="how much information do latents share?",
     reference="Locatello et al. (2020) A Sober Look at the Unsupervised Learning of Disentangled Representations",
     scores={
         "mutual_information": Meaning(
@@ -65,13 +66,15 @@ mutual_information = Metric(
             0,
             math.inf,
             "lower",
+            title="mutual information of means",
             traits=Traits(changed_by=("dead latent",), raised_by=("duplicated latents",)),  # a mean over all latents
         ),
         "mutual_information_sampled": Meaning(
-            "the same of samples from q(z|x)",
+            "the same for samples from q(z|x)",
             0,
             math.inf,
             "lower",
+            title="mutual information of samples",
             samples_of="mutual_information",
             traits=Traits(
                 perfect=None, changed_by=("dead latent", "rescaled latents"), raised_by=("duplicated latents",)

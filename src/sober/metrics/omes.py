@@ -1,14 +1,14 @@
-"""OMES (Dapueto et al. 2024): overlap and multiple encoding, from pairs of rows that differ in one factor alone.
+"""OMES (Dapueto et al. 2024): does each factor move only one latent, and does no other factor move that latent?
 
-    e[j, k] = 1 - |correlation of z_j with itself over pairs of rows that differ in factor k alone|
+    e[j, k] = 1 - |correlation of z_j with itself over pairs of rows that differ only in factor k|
     o[j, k] = 1 - mean over factors i of |1[i = k] - e[j, i]|    no overlap: latent j moves with factor k, and no other
     m[j, k] = 1 - mean over latents i of |1[i = j] - e[i, k]|    one encoding: factor k moves latent j, and no other
     OMES    = mean over factors of α · max_j o[j, k] e[j, k] + (1 - α) · max_j m[j, k] e[j, k]
 
 α is a half; `pooling="mean"` takes the mean over latents weighted by e instead of the largest. Latents with a standard
-deviation below 0.05 do not take part. Pairs are drawn as published: the rows that agree in all factors but k are paired
-at random, as many times as there are rows. The score is the mean over several such draws; the part `interval` says how
-sure that mean is.
+deviation below 0.05 do not take part. Pairs are drawn as published: rows that agree in all factors but k are paired at
+random, as many times as there are such rows. The score is the mean over several draws, and the part `interval` its
+confidence interval.
 
 Partners never share their value, so on a complete grid a perfect latent has e = 1 - 1/(n_k - 1): perfect codes do not
 reach 1, and a factor with two values has 0.
@@ -16,21 +16,24 @@ reach 1, and a factor with two values has 0.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from jaxtyping import Float, Int
 
 from sober.errors import RequestError
 from sober.estimators.scaling import in_range
-from sober.metrics.discrete import discretised, has_continuous
-from sober.metrics.interventions import agreeing_but
+from sober.metrics.common.factor_classes import discretised, has_continuous
+from sober.metrics.common.intervals import half_width
+from sober.metrics.common.interventions import agreeing_but
+from sober.metrics.common.metric_rows import Groups
+from sober.metrics.common.shapes import at_most
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
-from sober.metrics.rows import Groups
-from sober.metrics.shapes import at_most
 from sober.shared import Shared
 from sober.types import Codes
 
 WIDEST = 1_024  # latents
-FEW = 100  # pairs, below which a correlation is hardly known
+FEW = 100  # with fewer pairs, a correlation is too uncertain
 
 
 def measure(
@@ -67,7 +70,7 @@ def measure(
     scores = np.array([pooled(matrix, alpha, pooling) for matrix in encodings])  # (draws, K)
     value, spread = float(scores.mean()), 0.0
     if draws > 1:
-        spread = 1.96 * float(scores.mean(axis=1).std(ddof=1)) / np.sqrt(draws)
+        spread = half_width(float(scores.mean(axis=1).std(ddof=1)) / math.sqrt(draws), int(draws))
     parts = {
         "encoding": np.mean(encodings, axis=0),
         "active": active,
@@ -78,7 +81,7 @@ def measure(
 
 
 def apart_in_one(codes: Codes) -> tuple[Groups, ...]:
-    """For each factor the rows that agree in all others, one row for each of its values; factors are classes."""
+    """For each factor, groups of rows that agree in all others, one row for each value. Factors must be classes."""
     out = []
     for k in range(len(codes.about)):
         label = agreeing_but(codes, k)
@@ -92,7 +95,7 @@ def apart_in_one(codes: Codes) -> tuple[Groups, ...]:
 def encoding(
     mean: Float[np.ndarray, "N D"], groups: tuple[Groups, ...], pairs: int, rng: np.random.Generator
 ) -> Float[np.ndarray, "D K"]:
-    """1 - |correlation over pairs| of each latent, for pairs that differ in each factor; 0 where no pair does."""
+    """1 - |correlation over pairs| of each latent, for pairs that differ only in each factor; 0 without such pairs."""
     out = np.zeros((mean.shape[1], len(groups)))
     for k, group in enumerate(groups):
         first, second = draw_partners(group, pairs, rng)
@@ -104,17 +107,17 @@ def encoding(
 def draw_partners(
     group: Groups, pairs: int, rng: np.random.Generator
 ) -> tuple[Int[np.ndarray, " P"], Int[np.ndarray, " P"]]:
-    """Each group in random order, as many times as it has rows, and then pair by pair; at most about so many pairs."""
-    there = group.size > 1
-    total = int(np.sum(group.size[there] * (group.size[there] // 2)))
+    """Pairs from each group in random order, as many times as the group has rows; at most about `pairs` pairs."""
+    paired = group.size > 1
+    total = int(np.sum(group.size[paired] * (group.size[paired] // 2)))
     first, second = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for size in np.unique(group.size[there]):
-        alike = np.flatnonzero(group.size == size)
-        times = np.repeat(alike, size)
+    for size in np.unique(group.size[paired]):
+        same_size = np.flatnonzero(group.size == size)
+        repeated = np.repeat(same_size, size)
         if total > pairs:
-            wanted = max(1, round(len(times) * pairs / total))
-            times = rng.choice(times, wanted, replace=False)
-        rows = group.order[group.start[times][:, None] + np.arange(size)]
+            count = max(1, round(len(repeated) * pairs / total))
+            repeated = rng.choice(repeated, count, replace=False)
+        rows = group.order[group.start[repeated][:, None] + np.arange(size)]
         rows = rng.permuted(rows, axis=1)[:, : 2 * (size // 2)]
         first.append(rows[:, ::2].ravel())
         second.append(rows[:, 1::2].ravel())
@@ -122,12 +125,12 @@ def draw_partners(
 
 
 def pair_correlation(x: Float[np.ndarray, "P D"], y: Float[np.ndarray, "P D"]) -> Float[np.ndarray, " D"]:
-    """The correlation of each column with the same of y; 1 where either does not vary, for then neither moved."""
-    x, y = (in_range(part) for part in (x, y))
+    """The correlation of each column of x with the same column of y; 1 if one of them does not vary."""
+    x, y = (in_range(array) for array in (x, y))
     x, y = x - x.mean(axis=0), y - y.mean(axis=0)
     scale = np.sqrt(np.sum(x**2, axis=0) * np.sum(y**2, axis=0))
-    together = np.sum(x * y, axis=0)
-    return np.clip(np.divide(together, scale, out=np.ones_like(scale), where=scale > 0), -1.0, 1.0)
+    covariance = np.sum(x * y, axis=0)
+    return np.clip(np.divide(covariance, scale, out=np.ones_like(scale), where=scale > 0), -1.0, 1.0)
 
 
 def pooled(matrix: Float[np.ndarray, "D K"], alpha: float, pooling: str) -> Float[np.ndarray, " K"]:
@@ -136,28 +139,30 @@ def pooled(matrix: Float[np.ndarray, "D K"], alpha: float, pooling: str) -> Floa
     overlap = 1.0 - (1.0 - matrix + others) / matrix.shape[1]
     others = matrix.sum(axis=0, keepdims=True) - matrix
     multiple = 1.0 - (1.0 - matrix + others) / len(matrix)
-    both = [part * matrix for part in (overlap, multiple)]
+    products = [product * matrix for product in (overlap, multiple)]
     if pooling == "max":
-        one, other = (part.max(axis=0) for part in both)
+        overlap_score, multiple_score = (product.max(axis=0) for product in products)
     else:
         total = matrix.sum(axis=0)
         weight = np.divide(matrix, total, out=np.zeros_like(matrix), where=total > 0)
-        one, other = (np.sum(part * weight, axis=0) for part in both)
-    return alpha * one + (1 - alpha) * other
+        overlap_score, multiple_score = (np.sum(product * weight, axis=0) for product in products)
+    return alpha * overlap_score + (1 - alpha) * multiple_score
 
 
 omes = Metric(
     name="omes",
-    summary="does a change of one factor move one latent alone, and is that latent moved by no other?",
+    summary="does each factor move only one latent, and does no other factor move that latent?",
+    short="does each factor move one latent, alone?",
     reference="Dapueto et al. (2024) Transferring Disentangled Representations: Bridging the Gap between Synthetic and "
     "Real Images",
     scores={
         "omes": Meaning(
-            "how far each factor moves one latent of its own, over pairs that differ in it alone",
+            "how far each factor moves a latent of its own, over pairs of rows that differ only in this factor",
+            title="OMES",
             traits=Traits(
-                perfect=None,  # partners never share a value, and correlate by that
+                perfect=None,  # partners never share a value, which correlates them
                 noise=None,  # a latent that always moves looks moved by every factor
-                changed_by=("rescaled latents",),  # small ones take no part
+                changed_by=("rescaled latents",),  # small latents do not take part
                 lowered_by=("merged factors",),
             ),
         )

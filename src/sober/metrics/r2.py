@@ -3,12 +3,12 @@
     R²_k = 1 - sum of squared errors / sum of squares about the mean, on rows that the model was not fitted to
 
 `r2` is the mean over factors for one linear model of the whole code. `r2_permuted` gives every factor a latent of its
-own, chosen on the rows that are fitted (an assignment problem), and predicts it from that latent alone, by a line.
-The preset `kernel` takes ridge regression with an RBF kernel instead of the linear model, as is usual for blocks of
-latents (von Kügelgen et al. 2021), its penalty and width chosen by cross-validation. A perfect model has 1, one that
-always guesses the mean 0, and one that is worse than that less than 0.
+own, chosen on the fitted rows (an assignment problem), and predicts the factor from that latent alone, by a line. The
+preset `kernel` uses ridge regression with an RBF kernel instead of the linear model, as is usual for blocks of latents
+(von Kügelgen et al. 2021), with penalty and width chosen by cross-validation. R² is 1 for perfect predictions, 0 for
+predicting the mean, and negative for worse predictions.
 
-Number-like factors stand for themselves, cyclic ones lie on a circle, categories are all equally far apart.
+Ordinal and continuous factors are numbers, cyclic factors are points on a circle, and categories are equally far apart.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from sober.errors import NotMeasuredError, RequestError
 from sober.estimators.predictors import points
 from sober.estimators.ridge import explained, rooted, variation
 from sober.estimators.scaling import standardised
-from sober.metrics.matrices import best_match, matched
+from sober.metrics.common.matching import best_match, matched
+from sober.metrics.common.metric_rows import TRAIN, by_factor, halves
+from sober.metrics.common.shapes import at_most, unit_spread
 from sober.metrics.metric import Meaning, Measured, Metric, Traits
-from sober.metrics.rows import TRAIN, by_factor, halves
-from sober.metrics.shapes import at_most, unit_spread
 from sober.shared import Shared
 from sober.types import Codes
 
@@ -43,50 +43,50 @@ def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, held_out: 
     if model not in ("linear", "kernel"):
         raise RequestError(f"r2: model must be 'linear' or 'kernel', not {model!r}")
     if model == "kernel" and codes.weights is not None:
-        raise NotMeasuredError("its kernel model is chosen by errors in which all rows count the same")
+        raise NotMeasuredError("the errors that choose its kernel model count all rows the same")
 
-    def of_rows(part: Codes) -> Explained:
-        return shared(explained_variance, *shared(halves, part, samples, held_out, seed), model)
+    def of_rows(subset: Codes) -> Explained:
+        return shared(explained_variance, *shared(halves, subset, samples, held_out, seed), model)
 
-    whole, fitted, measured, dead, collapsed, rare = by_factor(codes, shared, of_rows)
+    by_whole_code, fitted, measured, dead, collapsed, rare = by_factor(codes, shared, of_rows)
     latent = best_match(fitted)
-    own = matched(measured, latent)
+    permuted = matched(measured, latent)
     flags = ["rare_class"] * rare
     flags += ["dead_latent"] * dead + ["collapsed"] * collapsed + ["few_latents"] * (len(fitted) < len(codes.about))
-    parts = {"r2_per_factor": whole, "r2_permuted_per_factor": own, "r2_permuted_latent": latent}
-    return Measured({"r2": float(whole.mean()), "r2_permuted": float(own.mean())}, tuple(flags), parts)
+    parts = {"r2_per_factor": by_whole_code, "r2_permuted_per_factor": permuted, "r2_permuted_latent": latent}
+    return Measured({"r2": float(by_whole_code.mean()), "r2_permuted": float(permuted.mean())}, tuple(flags), parts)
 
 
 class Explained(NamedTuple):
-    """How much of each factor is explained."""
+    """R² of each factor, and flags about the rows."""
 
-    whole: Float[np.ndarray, " K"]  # by one model of the whole code
-    fitted: Float[np.ndarray, "D K"]  # by each latent alone, on the rows that were fitted
-    measured: Float[np.ndarray, "D K"]  # and on those to measure
-    dead: bool  # whether some latent does not vary in the rows that were fitted,
-    collapsed: bool  # whether none does,
-    rare: bool  # and whether some factor has one value there, or in the rows to measure
+    by_whole_code: Float[np.ndarray, " K"]  # R² by one model of the whole code
+    fitted: Float[np.ndarray, "D K"]  # R² by each latent alone, on the fitted rows
+    measured: Float[np.ndarray, "D K"]  # R² by each latent alone, on the measured rows
+    dead: bool  # whether some latent is constant in the fitted rows
+    collapsed: bool  # whether all latents are
+    rare: bool  # whether some factor is constant in the fitted or the measured rows
 
 
 def explained_variance(learn: Codes, check: Codes, model: str) -> Explained:
-    """Of factors, by models fitted to some rows and measured on others."""
+    """R² of factors, by models fitted to some rows and measured on others."""
     x, x_test = standardised(learn.mean, check.mean, weights=learn.weights)
     y, y_test = factor_points(learn, check)
     w, w_test = learn.weights, check.weights
     predicted = linear(x, y, x_test, w) if model == "linear" else kernel(x, y, x_test, learn.groups)
-    whole = np.array([explained(guess, truth, w_test) for guess, truth in zip(predicted, y_test, strict=True)])
+    by_whole_code = np.array([explained(guess, truth, w_test) for guess, truth in zip(predicted, y_test, strict=True)])
     dead = unit_spread(learn) == 0
     rare = any(not np.ptp(values, axis=0).any() for values in (*y, *y_test))
-    seen = ((x, y, w), (x_test, y_test, w_test))
+    row_sets = ((x, y, w), (x_test, y_test, w_test))
     if learn.unit == 1:
-        fitted, measured = (lines(x, y, some, truth, w, weights) for some, truth, weights in seen)
+        fitted, measured = (lines(x, y, x_measured, truth, w, weights) for x_measured, truth, weights in row_sets)
     else:
-        fitted, measured = (blocks(learn, model, x, y, *rows) for rows in seen)
-    return Explained(whole, fitted, measured, bool(dead.any()), bool(dead.all()), rare)
+        fitted, measured = (blocks(learn, model, x, y, *rows) for rows in row_sets)
+    return Explained(by_whole_code, fitted, measured, bool(dead.any()), bool(dead.all()), rare)
 
 
 def factor_points(learn: Codes, check: Codes) -> tuple[Points, Points]:
-    """The values of each factor as points, in units of their spread in the rows that are fitted."""
+    """The values of each factor as points, in units of their spread in the fitted rows."""
     fitted, measured = [], []
     for k, factor in enumerate(learn.about):
         parts = [points(factor, codes.factors[:, k]) for codes in (learn, check)]
@@ -105,7 +105,7 @@ def linear(
     x_test: Float[np.ndarray, "n D"],
     weights: Float[np.ndarray, " N"] | None = None,
 ) -> Points:
-    """Least squares; x and y have mean 0, which is the intercept."""
+    """Predictions by least squares, without an intercept: x and y have mean 0."""
     weight = np.linalg.lstsq(rooted(x, weights), rooted(np.concatenate(y, axis=1), weights), rcond=None)[0]
     return _apart(x_test @ weight, y)
 
@@ -118,13 +118,13 @@ def kernel(
 ) -> Points:
     """Kernel ridge regression of all factors at once, its penalty and width chosen by cross-validation.
 
-    Rows of one group are in one fold; without as many groups as folds nothing is chosen.
+    Rows of one group are in one fold. With fewer groups than folds, nothing is chosen.
     """
     from sklearn.kernel_ridge import KernelRidge  # noqa: PLC0415
     from sklearn.model_selection import GridSearchCV, GroupKFold  # noqa: PLC0415
 
     target = np.concatenate(y, axis=1)
-    if len(x) < 2 * FOLDS or (groups is not None and len(np.unique(groups)) < FOLDS):  # too few to choose by
+    if len(x) < 2 * FOLDS or (groups is not None and len(np.unique(groups)) < FOLDS):  # too few rows to choose by
         return _apart(KernelRidge(kernel="rbf").fit(x, target).predict(x_test), y)
     folds = FOLDS if groups is None else GroupKFold(FOLDS)
     search = GridSearchCV(KernelRidge(kernel="rbf"), {"alpha": PENALTIES, "gamma": WIDTHS}, cv=folds)
@@ -132,8 +132,8 @@ def kernel(
 
 
 def _apart(columns: Float[np.ndarray, "n M"], y: Points) -> Points:
-    """Columns of all factors, factor by factor again."""
-    return np.split(columns, np.cumsum([part.shape[1] for part in y])[:-1], axis=1)
+    """Splits an array of all factors' columns into one array for each factor."""
+    return np.split(columns, np.cumsum([values.shape[1] for values in y])[:-1], axis=1)
 
 
 def blocks(
@@ -145,14 +145,14 @@ def blocks(
     y_test: Points,
     test_weights: Float[np.ndarray, " n"] | None,
 ) -> Float[np.ndarray, "U K"]:
-    """R² of each factor, predicted from all the numbers of each unit by a model that was fitted to x and y."""
+    """R² of each factor, predicted from the numbers of each unit by a model fitted to x and y."""
     out = np.zeros((x.shape[1] // learn.unit, len(y)))
     for u, first in enumerate(range(0, x.shape[1], learn.unit)):
-        known, asked = (part[:, first : first + learn.unit] for part in (x, x_test))
+        block, test_block = (array[:, first : first + learn.unit] for array in (x, x_test))
         if model == "linear":
-            predicted = linear(known, y, asked, learn.weights)
+            predicted = linear(block, y, test_block, learn.weights)
         else:
-            predicted = kernel(known, y, asked, learn.groups)
+            predicted = kernel(block, y, test_block, learn.groups)
         out[u] = [explained(guess, truth, test_weights) for guess, truth in zip(predicted, y_test, strict=True)]
     return out
 
@@ -165,7 +165,7 @@ def lines(
     weights: Float[np.ndarray, " N"] | None = None,
     test_weights: Float[np.ndarray, " n"] | None = None,
 ) -> Float[np.ndarray, "D K"]:
-    """R² of each factor, predicted from each latent alone by a line that was fitted to x and y."""
+    """R² of each factor, predicted from each latent alone by a line fitted to x and y."""
     out = np.zeros((x.shape[1], len(y)))
     x, x_test = rooted(x, weights), rooted(x_test, test_weights)
     lengths = np.einsum("nd,nd->d", x, x)
@@ -184,18 +184,21 @@ def lines(
 r2 = Metric(
     name="r2",
     summary="how much of the factors' variance does a simple model of the code explain?",
+    short="how much of the factors can be predicted?",
     reference="von Kügelgen et al. (2021) Self-Supervised Learning with Data Augmentations Provably Isolates Content "
     "from Style",
     scores={
         "r2": Meaning(
-            "variance explained by one model of the whole code",
+            "share of the factors' variance that one model of the whole code explains",
             -math.inf,
+            title="R²",
             without_factors=0.0,
             traits=Traits(lowered_by=("merged factors",)),
         ),
         "r2_permuted": Meaning(
-            "variance explained by a line from a latent of its own",
+            "share of each factor's variance that a line from a latent of its own explains",
             -math.inf,
+            title="R² of matched latents",
             without_factors=0.0,
             traits=Traits(lowered_by=("merged factors", "split factors")),
         ),
@@ -206,7 +209,7 @@ r2 = Metric(
         "paper": {"held_out": "none"},
         "kernel": {"model": "kernel", "samples": 4_000},
     },
-    seconds=0.03,
+    seconds=0.005,
     default=False,
     takes=frozenset({"holes", "groups", "weights", "units"}),
 )

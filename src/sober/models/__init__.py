@@ -1,1 +1,1 @@
-"""Models: a model, families of models, and their codes."""
+"""Models: a trained model, families of models, and their codes."""

@@ -1,11 +1,11 @@
-"""Models to Codes: every picture of a world, or a sample of them, once per model and kept beside it.
+"""Models to codes: every picture of a world, or a sample, encoded once per model and stored beside it.
 
-codes/IDENTITY.safetensors              the codes of every picture
-codes/IDENTITY-SEED-COUNT.safetensors   of so many pictures, the first of a sequence drawn by a seed
-codes/IDENTITY-DIGEST.safetensors       of the pictures of an index
+codes/IDENTITY.safetensors              codes of every picture
+codes/IDENTITY-SEED-COUNT.safetensors   codes of the first COUNT pictures of the sequence drawn with SEED
+codes/IDENTITY-DIGEST.safetensors       codes of the pictures at given indices
 
-Codes are computed in float32 whatever the models were trained in. All models of a pass see the same pictures, which are
-rendered on the device; how many models and pictures go at once is bounded by memory, never by the size of the world.
+Codes are computed in float32, whatever precision the models were trained in. All models of a pass see the same
+pictures, rendered on the device. Memory bounds how many models and pictures go at once; the world's size does not.
 """
 
 from __future__ import annotations
@@ -22,59 +22,63 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from sober.device import compiler_options, evenly, free_memory, keep_compilations, local_devices
+from sober.device import compiler_options, equal_chunks, free_memory, local_devices
 from sober.errors import RequestError
-from sober.files import load_arrays, save_arrays
+from sober.files import expecting, load_arrays, parse_json, save_arrays
+from sober.files.model_files import finished_runs
 from sober.methods import METHODS, structure
+from sober.model_placement import MODELS, SHARED, ModelPlacement, on_each_device
 from sober.models.family import Family
-from sober.models.model import Model, blank, stacked
+from sober.models.model import Model, NoWeightsError, blank, has_weights, model_of, stacked
+from sober.models.packed_codes import unpacked
 from sober.nets import find_nets
-from sober.spread import MODELS, SHARED, Spread, mapped
 from sober.types import Codes, Run
 from sober.worlds import World
 
 BATCH = 512  # pictures in one forward pass of light nets
-BLOCK = 10_000  # pictures of a sequence that are drawn together
-MOST = 32  # models in one forward pass of a device: more are no faster, and a GPU's compiler tries kernels on them all
-HOST_BYTES = 2**30  # of codes held in memory at once
+SAMPLE_BLOCK = 10_000  # pictures of a sample drawn with one key
+# Models in one forward pass of a device: more are no faster, and a GPU's compiler tries kernels on them all.
+MODELS_AT_ONCE = 32
+HOST_BYTES = 2**30  # codes held in memory at once
+ENCODED_WORLDS = 4  # worlds whose encoding programs are kept in memory
 
-Progress = Callable[[int, int], None]  # how much of how much is done
+EncodingProgress = Callable[[int, int], None]  # called with codes computed so far, and in all
 Index = Int[np.ndarray, " N"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Draw:
-    """So many pictures of a world, drawn by a seed: a shorter draw is the beginning of a longer one."""
+class PictureSample:
+    """`count` pictures of a world drawn with a seed. A smaller sample is the beginning of a larger one."""
 
     count: int
     seed: int = 0
 
     def index(self, world: World) -> Index:
-        blocks = -(-self.count // BLOCK)
+        blocks = -(-self.count // SAMPLE_BLOCK)
         keys = [jax.random.fold_in(jax.random.key(self.seed), block) for block in range(blocks)]
-        return np.concatenate([np.asarray(world.index(key, BLOCK)) for key in keys])[: self.count]
+        return np.concatenate([np.asarray(world.index(key, SAMPLE_BLOCK)) for key in keys])[: self.count]
 
 
-Pictures = Draw | Index | None  # None is every picture that there is
+Pictures = PictureSample | Index | None  # None is every picture of the world
 
 
-def enough(world: World, count: int, seed: int = 0) -> Draw | None:
-    """So many pictures of a world; all of them where there are no more, and none has nuisance that is drawn."""
+def sample_of(world: World, count: int, seed: int = 0) -> PictureSample | None:
+    """A sample of `count` pictures; None, which is every picture, if a world without drawn nuisance has no more."""
     if count < 1:
-        raise RequestError(f"sample must be at least 1, got {count}")
-    return None if world.size <= count and not world.stochastic else Draw(count, seed)
+        raise RequestError(f"pictures must be at least 1, got {count}")
+    return None if world.size <= count and not world.stochastic else PictureSample(count, seed)
 
 
-def by_index(world: World) -> bool:
-    """Whether the codes of every picture stand in the order of the pictures: not where a sample stands for them."""
+def codes_follow_index(world: World) -> bool:
+    """Whether row i of the codes of every picture is picture i. It is not where a sample stands for every picture."""
     return np.array_equal(world.everything(), np.arange(world.size))
 
 
-def index_of(world: World, pictures: Pictures) -> Index:
-    """The places of these pictures in their world."""
+def picture_index(world: World, pictures: Pictures) -> Index:
+    """The indices of these pictures in their world."""
     if pictures is None:
         return world.everything()
-    index = world.checked(pictures.index(world) if isinstance(pictures, Draw) else pictures)
+    index = world.checked(pictures.index(world) if isinstance(pictures, PictureSample) else pictures)
     if index.ndim != 1 or not len(index):
         raise RequestError("index must be a list of whole numbers, the pictures to encode")
     return index
@@ -86,44 +90,53 @@ def encode(
     *,
     pictures: Pictures = None,
     within: Pictures | Literal["the same"] = "the same",
-    progress: Progress | None = None,
+    progress: EncodingProgress | None = None,
 ) -> Iterator[tuple[Run, Codes]]:
-    """Codes of finished runs (all, or the given ones): of every picture, of a draw, or of those in an index.
+    """Codes of finished runs (all, or the given ones) for every picture, a sample, or the pictures of an index.
 
-    What is on disk is read, be it a part of what is there; the rest is computed, as many models at a time as memory
-    allows, and stored: of the pictures in `within`, where others will want to know of more than these. Runs come in the
-    order asked for, one in memory at a time. `progress(done, total)` is told how many codes are there of those that are
-    computed.
+    Reads codes that are on disk, also from a file that holds more pictures. Computes and stores the others, as many
+    models at a time as memory allows. `within` names a larger set of pictures to store, for later requests. Yields runs
+    in the order given, with one in memory at a time. Calls `progress(done, total)` as codes are computed.
     """
-    wanted = list(family.finished if runs is None else runs)
+    wanted = list(finished_runs(family.folder, family.runs) if runs is None else runs)
     if not wanted:
         raise RequestError(f"{family.folder} has no finished model: run the command that trains them again to go on")
-    whole = pictures if isinstance(within, str) else within
-    index = index_of(family.world, whole)
-    keep_compilations()
-    missing = {run.identity: run for run in wanted if _stored(family, run, pictures) is None}
+    to_store = pictures if isinstance(within, str) else within
+    index = picture_index(family.world, to_store)
+    missing = {run.identity: run for run in wanted if _stored_codes(family, run, pictures) is None}
+    _need_weights(family, list(missing.values()))
     total, done = len(missing) * len(index), 0
     for run in wanted:
         if run.identity in missing:
-            together = [other for other in missing.values() if structure(other) == structure(run)]
-            at_once = evenly(together, models_at_once(run, len(index)))[0]
+            stackable = [other for other in missing.values() if structure(other) == structure(run)]
+            group = equal_chunks(stackable, models_at_once(run, len(index)))[0]
 
-            def told(codes: int, before: int = done) -> None:
+            def report(codes: int, before: int = done) -> None:
                 if progress is not None:
                     progress(before + codes, total)
 
-            compute(family, at_once, index, whole, told)
-            done += len(at_once) * len(index)
-            for other in at_once:
+            encode_and_store(family, group, index, to_store, report)
+            done += len(group) * len(index)
+            for other in group:
                 del missing[other.identity]
         yield run, read_codes(family, run, pictures=pictures)
 
 
+def _need_weights(family: Family, runs: Sequence[Run]) -> None:
+    """Refuses runs whose models cannot encode further pictures, and says how many the folder keeps codes of."""
+    for run in runs:
+        if not has_weights(family.folder, run):
+            stems = [path.stem for path in (family.folder / "codes").glob(f"{run.identity}-*-*.safetensors")]
+            most = max((int(stem.rpartition("-")[2]) for stem in stems), default=0)
+            advice = f"ask for at most the {most:,} pictures whose codes are kept" if most else "no codes are kept"
+            raise NoWeightsError(f"{family.folder} keeps no weights of run {run.identity}: {advice}")
+
+
 def codes_path(family: Family, run: Run, pictures: Pictures = None) -> Path:
-    """Where a run's codes of these pictures are kept."""
+    """The file for a run's codes of these pictures."""
     if pictures is None:
         name = run.identity
-    elif isinstance(pictures, Draw):
+    elif isinstance(pictures, PictureSample):
         name = f"{run.identity}-{pictures.seed}-{pictures.count}"
     else:
         name = f"{run.identity}-{hashlib.sha256(np.asarray(pictures, '<i8').tobytes()).hexdigest()[:12]}"
@@ -131,107 +144,111 @@ def codes_path(family: Family, run: Run, pictures: Pictures = None) -> Path:
 
 
 def read_codes(family: Family, run: Run, *, pictures: Pictures = None) -> Codes:
-    """Codes that `encode` has stored, of these pictures or of more."""
-    stored = _stored(family, run, pictures)
+    """Codes of these pictures that `encode` has stored, also from a file that holds more pictures."""
+    stored = _stored_codes(family, run, pictures)
     if stored is None:
         raise RequestError(
             f"there are no such codes of run {run.identity} in {family.folder / 'codes'}: encode it first"
         )
     path, rows = stored
-    arrays, about = load_arrays(path)
-    if about.get("run") != run.identity:
+    arrays, metadata = load_arrays(path)
+    if metadata.get("run") != run.identity:
         raise RequestError(f"{path} holds the codes of another run: move it elsewhere")
-    factors = family.world.labels(index_of(family.world, pictures))
-    flags = tuple(sorted({*json.loads(about["flags"]), *family.world.flags}))
-    mean, logvar = (arrays[name] if rows is None else arrays[name][rows] for name in ("mean", "logvar"))
-    return Codes(mean, logvar if _has_spread(family, run) else None, factors, family.world.factors, flags)
+    factors = family.world.labels(picture_index(family.world, pictures))
+    with expecting(path, "a file of codes"):
+        flags = tuple(sorted({*parse_json(metadata["flags"]), *family.world.flags}))
+        mean, logvar = (array if rows is None else array[rows] for array in unpacked(arrays).values())
+    has_logvar = not {"logvar", "logvar_byte"}.isdisjoint(arrays) and _has_logvar(family, run)
+    return Codes(mean, logvar if has_logvar else None, factors, family.world.factors, flags)
 
 
-def _has_spread(family: Family, run: Run) -> bool:
-    """Whether codes of a run have log-variances that mean something."""
+def _has_logvar(family: Family, run: Run) -> bool:
+    """Whether the log-variances of a run's codes mean anything."""
     return run.method not in METHODS or blank(run, family.world.image_shape).reading.has_spread
 
 
-def forget(family: Family, runs: Sequence[Run]) -> None:
-    """Removes the codes of runs, which can be computed again."""
+def remove_codes(family: Family, runs: Sequence[Run]) -> None:
+    """Removes the stored codes of runs; `encode` can compute them again."""
     for run in runs:
         for path in (family.folder / "codes").glob(f"{run.identity}*.safetensors"):
             path.unlink(missing_ok=True)
 
 
-def _stored(family: Family, run: Run, pictures: Pictures) -> tuple[Path, Index | slice | None] | None:
-    """The file that has a run's codes of these pictures, and where in it they are; None where there is none."""
+def _stored_codes(family: Family, run: Run, pictures: Pictures) -> tuple[Path, Index | slice | None] | None:
+    """The file that holds a run's codes of these pictures and their rows in it (None for all rows), or None."""
     path = codes_path(family, run, pictures)
     if path.exists():
         return path, None
-    if isinstance(pictures, Draw):
-        for other in sorted(path.parent.glob(f"{run.identity}-{pictures.seed}-*.safetensors")):
-            count = int(other.stem.rpartition("-")[2])
-            if count > pictures.count:
-                return other, slice(pictures.count)
-    whole = codes_path(family, run)
-    if pictures is None or not whole.exists():
+    if isinstance(pictures, PictureSample):
+        for larger in sorted(path.parent.glob(f"{run.identity}-{pictures.seed}-*.safetensors")):
+            count = larger.stem.rpartition("-")[2]
+            if count.isdecimal() and int(count) > pictures.count:
+                return larger, slice(pictures.count)
+    complete = codes_path(family, run)
+    if pictures is None or not complete.exists():
         return None
-    everything, index = family.world.everything(), index_of(family.world, pictures)
-    if by_index(family.world):
-        return whole, index
-    return (whole, slice(len(index))) if np.array_equal(everything[: len(index)], index) else None
+    everything, index = family.world.everything(), picture_index(family.world, pictures)
+    if codes_follow_index(family.world):
+        return complete, index
+    return (complete, slice(len(index))) if np.array_equal(everything[: len(index)], index) else None
 
 
-def compute(family: Family, runs: Sequence[Run], index: Index, pictures: Pictures, told: Callable[[int], None]) -> None:
-    """One pass of pictures through the encoders of models alike, stored."""
-    trained = [family.model(run) for run in runs]
+def encode_and_store(
+    family: Family, runs: Sequence[Run], index: Index, pictures: Pictures, report: Callable[[int], None]
+) -> None:
+    """Encodes pictures with models of one structure, and stores the codes of each."""
+    trained = [model_of(family.folder, run) for run in runs]
     (family.folder / "codes").mkdir(exist_ok=True)
-    mean, logvar = one_pass(family.world, trained, index, told)
+    mean, logvar = encode_together(family.world, trained, index, report)
     for m, run in enumerate(runs):
-        about = {
+        metadata = {
             "kind": "sober.codes",
             "run": run.identity,
             "flags": json.dumps(_flags(trained[m], mean[m], logvar[m])),
         }
-        save_arrays(codes_path(family, run, pictures), {"mean": mean[m], "logvar": logvar[m]}, about)
+        save_arrays(codes_path(family, run, pictures), {"mean": mean[m], "logvar": logvar[m]}, metadata)
 
 
 def encode_pictures(world: World, models: Sequence[Model], index: Index) -> list[Codes]:
-    """Codes of the pictures of an index under each of these models, with their factors; nothing is kept.
+    """The codes and factors of the pictures of an index, from each model in turn; nothing is stored.
 
-    The world need not be the one that they were trained on, if its pictures have the same shape.
+    The models may have been trained on another world with pictures of the same shape.
     """
-    if wrong := {model.image_shape for model in models} - {world.image_shape}:
-        raise RequestError(f"{world.spec} has pictures of {world.image_shape}, and the models see {wrong.pop()}")
+    if other_shapes := {model.image_shape for model in models} - {world.image_shape}:
+        raise RequestError(f"{world.spec} has pictures of {world.image_shape}, and the models see {other_shapes.pop()}")
     index = world.checked(np.asarray(index))
     factors, encoded = world.labels(index), {}
-    alike: dict[Any, list[int]] = {}
+    by_structure: dict[Any, list[int]] = {}
     for m, model in enumerate(models):
-        alike.setdefault((structure(model.run), model.run.nets), []).append(m)
-    for places in alike.values():
-        for part in evenly(places, models_at_once(models[places[0]].run, len(index))):
-            chosen = [models[m] for m in part]
-            for m, mean, logvar in zip(part, *one_pass(world, chosen, index), strict=True):
+        by_structure.setdefault((structure(model.run), model.run.nets), []).append(m)
+    for stackable in by_structure.values():
+        for group in equal_chunks(stackable, models_at_once(models[stackable[0]].run, len(index))):
+            codes = encode_together(world, [models[m] for m in group], index)
+            for m, mean, logvar in zip(group, *codes, strict=True):
                 flags = tuple(sorted({*_flags(models[m], mean, logvar), *world.flags}))
-                spread = logvar if models[m].autoencoder.reading.has_spread else None
-                encoded[m] = Codes(mean, spread, factors, world.factors, flags)
+                own_logvar = logvar if models[m].autoencoder.reading.has_spread else None
+                encoded[m] = Codes(mean, own_logvar, factors, world.factors, flags)
     return [encoded[m] for m in range(len(models))]
 
 
-def one_pass(
-    world: World, trained: Sequence[Model], index: Index, told: Callable[[int], None] = lambda codes: None
+def encode_together(
+    world: World, trained: Sequence[Model], index: Index, report: Callable[[int], None] = lambda codes: None
 ) -> tuple[Float[np.ndarray, "M N D"], Float[np.ndarray, "M N D"]]:
-    """Means and log-variances of pictures under models alike, as many pictures at a time as nets take."""
-    spread = Spread(len(trained))
-    models = spread.place(stacked(trained))
+    """Means and log-variances of pictures from models of one structure, one batch of pictures at a time."""
+    placement = ModelPlacement(len(trained))
+    models = placement.place(stacked(trained))
     first = trained[0].run
     mean = np.empty((len(trained), len(index), first.latents), np.float32)
     logvar = np.empty_like(mean)
     batch = pictures_at_once(first)
     for start in range(0, len(index), batch):
-        part = index[start : start + batch]
-        padded = np.pad(part, (0, batch - len(part)), mode="edge")  # one shape, one compilation
+        rows = index[start : start + batch]
+        padded = np.pad(rows, (0, batch - len(rows)), mode="edge")  # one shape, one compilation
         data, places = world.gather(padded)
-        means, logvars = spread.trimmed(_forward()(world, models, spread.copied(data), places))
-        mean[:, start : start + len(part)] = means[:, : len(part)]
-        logvar[:, start : start + len(part)] = logvars[:, : len(part)]
-        told(len(trained) * (start + len(part)))
+        means, logvars = placement.fetched(_forward(world)(models, placement.replicated(data), places))
+        mean[:, start : start + len(rows)] = means[:, : len(rows)]
+        logvar[:, start : start + len(rows)] = logvars[:, : len(rows)]
+        report(len(trained) * (start + len(rows)))
     return mean, logvar
 
 
@@ -240,28 +257,27 @@ def _flags(model: Model, mean: Float[np.ndarray, "N D"], logvar: Float[np.ndarra
     return ["diverged"] * (model.diverged is not None) + ["not_finite"] * (not finite)
 
 
-@functools.cache
-def _forward() -> Callable[..., tuple[Float[Array, "M B D"], Float[Array, "M B D"]]]:
-    """Pictures by index to codes of every model; compiled once per world and shape."""
+@functools.lru_cache(maxsize=ENCODED_WORLDS)
+def _forward(world: World) -> Callable[..., tuple[Float[Array, "M B D"], Float[Array, "M B D"]]]:
+    """The program from picture indices to codes of every model; compiled once per shape."""
 
-    def forward(world: World, models: Any, data: Any, index: Int[Array, " B"]) -> tuple[Array, Array]:
+    def forward(models: Any, data: Any, index: Int[Array, " B"]) -> tuple[Array, Array]:
         def of_models(models: Any, data: Any, index: Int[Array, " B"]) -> tuple[Array, Array]:
             images = world.pixels(data, index, jax.random.key(0))
             return jax.vmap(lambda model: model.encode(images))(models)
 
-        return mapped(of_models, (MODELS, SHARED, SHARED))(models, data, index)
+        return on_each_device(of_models, (MODELS, SHARED, SHARED))(models, data, index)
 
-    return jax.jit(forward, static_argnums=0, compiler_options=compiler_options("for seconds"))
+    return jax.jit(forward, compiler_options=compiler_options("for seconds"))
 
 
 def pictures_at_once(run: Run) -> int:
-    """In one forward pass."""
+    """How many pictures go through a run's nets in one forward pass."""
     return find_nets(run.nets).at_once(BATCH)
 
 
 def models_at_once(run: Run, pictures: int) -> int:
+    """How many models like that of a run encode this many pictures together, by the memory of host and devices."""
     by_host = HOST_BYTES // (pictures * run.latents * 8)
-    by_device = free_memory() // (
-        BATCH * 2**21
-    )  # light nets take some 2 MB of activations a picture, and others fewer pictures
-    return int(max(1, min(len(local_devices()) * max(1, min(MOST, by_device)), by_host)))
+    by_device = free_memory() // (BATCH * 2**21)  # a batch takes as much for all nets: see `Nets.at_once`
+    return int(max(1, min(len(local_devices()) * max(1, min(MODELS_AT_ONCE, by_device)), by_host)))

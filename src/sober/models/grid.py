@@ -1,4 +1,4 @@
-"""Runs, from what a person wants to try: every combination of values, each with every seed."""
+"""Grids of runs: every combination of hyperparameter values, with every seed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from sober.types import Run, Setting, Training
 Sweep = Mapping[str, Setting | Sequence[Setting]] | str  # values, or the name of a published sweep
 
 
-class Pictured(Protocol):
-    """What runs must know of a world: its label and the shape of its pictures."""
+class PictureSource(Protocol):
+    """What `grid` needs of a world: its label and the shape of its pictures."""
 
     @property
     def label(self) -> str: ...
@@ -27,7 +27,7 @@ class Pictured(Protocol):
 
 
 def grid(
-    world: Pictured,
+    world: PictureSource,
     method: str,
     sweep: Sweep,
     *,
@@ -35,20 +35,20 @@ def grid(
     training: Training = Training(),  # noqa: B008 (frozen)
     **options: Any,
 ) -> list[Run]:
-    """Every combination of the sweep's values, each with every seed, as runs.
+    """Runs for every combination of the sweep's values, with every seed.
 
-    A sweep may be the name of a study, such as "sober_look": then it is the values that study gave the method.
-    `options` change single fields of `training`, as in `steps=6000, learning_rate=1e-3`. Nets follow the size of the
-    pictures where none are named. So does precision the device: bfloat16 matrix products on a GPU, float32 on a CPU.
+    A sweep may be the name of a study, such as "sober_look": the values that the study gave this method. `options`
+    change single fields of `training`, as in `steps=6000, learning_rate=1e-3`. By default, the size of the pictures
+    chooses the nets, and the device the precision: bfloat16 matrix products on a GPU, float32 on a CPU.
 
     >>> sober.grid(sober.world("blocks"), "beta_vae", {"beta": [1, 2, 4]}, seeds=4, steps=6000, latents=6)
     """
     training = training.but(**options)
-    chosen = find_method(method)
-    values = chosen.sweep(sweep) if isinstance(sweep, str) else sweep
-    if chosen.nets is not None and training.nets not in (None, chosen.nets):
-        raise RequestError(f"method {method} needs nets {chosen.nets!r}, not {training.nets!r}: leave --nets out")
-    nets = training.nets or chosen.nets or default_nets(world.image_shape)
+    entry = find_method(method)
+    values = entry.sweep(sweep) if isinstance(sweep, str) else sweep
+    if entry.nets is not None and training.nets not in (None, entry.nets):
+        raise RequestError(f"method {method} needs nets {entry.nets!r}, not {training.nets!r}: leave --nets out")
+    nets = training.nets or entry.nets or default_nets(world.image_shape)
     find_nets(nets)
     if isinstance(seeds, int) and seeds < 1:
         raise RequestError(f"seeds must be at least 1, got {seeds}")
@@ -59,7 +59,7 @@ def grid(
         Run(
             world=world.label,
             method=method,
-            hyper=chosen.settings(dict(zip(values, combination, strict=True))),
+            hyper=entry.settings(dict(zip(values, combination, strict=True))),
             nets=nets,
             latents=training.latents,
             optimiser=training.optimiser,

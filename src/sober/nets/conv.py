@@ -1,5 +1,8 @@
-"""Convolutional nets, four 4 x 4 layers of stride 2 each way: those of the Sober Look study, Table 2; of DAVA, Table 4,
-whose decoder is wider; and of Chen et al., appendix H.1, with batch norm."""
+"""Convolutional nets with four 4 x 4 layers of stride 2 each way.
+
+Those of the Sober Look study, Table 2; of DAVA, Table 4, with a wider decoder; of Chen et al., appendix H.1, with batch
+norm.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,12 @@ import jax
 from jaxtyping import Array, Key
 
 from sober.errors import RequestError
+from sober.nets.autoencoder import Cost, Nets, Shape
 from sober.nets.layers import LEAKY_RELU, RELU, Activation, Conv, Deconv, Flatten, Grid, Linear
 from sober.nets.net import Net, net
-from sober.nets.nets import Cost, Nets, Shape
 from sober.nets.norms import BatchNorm, Norm, normed
 
-SIDES = 2**4  # what picture sides must be divisible by: they are halved four times
+SIDES = 2**4  # picture sides must be divisible by it: they are halved four times
 
 
 def conv_encoder(
@@ -30,7 +33,7 @@ def conv_encoder(
     norm_hidden: bool = False,
     activation: Activation = RELU,
 ) -> Net:
-    """Four convolutions, then `hidden` units, with ReLU; a norm before each ReLU, or only before those of the grids."""
+    """Four convolutions, then `hidden` units, each with ReLU and a norm before it; `norm_hidden` includes the units."""
     keys = jax.random.split(key, 6)
     h, w = coarse(shape)
     parts: list[Any] = []
@@ -51,7 +54,7 @@ def conv_decoder(
     hidden: int = 256,
     activation: Activation = RELU,
 ) -> Net:
-    """`hidden` units, a coarse grid, then four transposed convolutions, a norm and ReLU after each but the last."""
+    """`hidden` units, a coarse grid, then four transposed convolutions; a norm and ReLU after each but the last."""
     keys = jax.random.split(key, 6)
     h, w = coarse(shape)
     parts: list[Any] = [("hidden", Linear(keys[0], latents, hidden)), *normed("norms.0", norm, hidden), activation]

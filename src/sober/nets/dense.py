@@ -12,16 +12,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
+from sober.nets.autoencoder import Cost, Nets, Shape
 from sober.nets.layers import Activation, Flatten, Grid, Linear
 from sober.nets.net import Net, net
-from sober.nets.nets import Cost, Nets, Shape
 from sober.nets.norms import Norm, normed
 
 Function = Callable[[Array], Array]
 
 
 def stack(key: Key[Array, ""], widths: Sequence[int], activation: Function, norm: Norm = None) -> list[Any]:
-    """Linear layers with a norm and an activation between them, as parts of a net."""
+    """Linear layers with a norm and an activation between them, as a list for `net`."""
     keys, last = jax.random.split(key, len(widths) - 1), len(widths) - 2
     parts: list[Any] = []
     for n, (i, o) in enumerate(itertools.pairwise(widths)):

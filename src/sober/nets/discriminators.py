@@ -1,13 +1,13 @@
-"""Nets that tell two kinds of samples apart: kinds of codes (FactorVAE), kinds of pictures (DAVA, PIPE)."""
+"""Discriminators of two kinds of codes (FactorVAE) or two kinds of pictures (DAVA, PIPE)."""
 
 from __future__ import annotations
 
 from jaxtyping import Array, Key
 
+from sober.nets.autoencoder import Nets, Shape
 from sober.nets.dense import stack
 from sober.nets.layers import leaky_relu
 from sober.nets.net import Net, net
-from sober.nets.nets import Nets, Shape
 from sober.nets.norms import InstanceNorm
 
 

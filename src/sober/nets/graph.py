@@ -1,10 +1,10 @@
-"""A net as plain data: layers by name, in the order in which they compute. What leaves JAX is made of it.
+"""A net as plain data: named layers in order of computation. All exports from JAX are made of it.
 
-Pictures and grids are (C, H, W) here, as PyTorch, ONNX and browsers have them, and the arrays are laid out to suit. The
-nets themselves keep channels last, so where a grid meets a fully connected layer its weights change places, once and
-here. What each layer does with its input x:
+Pictures and grids are (C, H, W) here, as in PyTorch, ONNX and browsers, and arrays are laid out accordingly. The nets
+themselves keep channels last, so this file permutes the weights where a grid meets a fully connected layer. What each
+layer computes from its input x:
 
-    input                   what the caller gives: `pictures` in [0, 1], or `codes`
+    input                   the caller's input: `pictures` in [0, 1], or `codes`
     linear                  weight (o, i) · x + bias (o)
     conv                    weight (o, i, kernel, kernel), bias (o); padded with zeros
     deconv                  weight (i, o, kernel, kernel), bias (o); the adjoint of a convolution, cropped by `padding`
@@ -19,13 +19,13 @@ here. What each layer does with its input x:
     double                  each pixel as 2 x 2
     add                     the sum of both inputs
 
-`Graph.plain()` is what can be written as JSON; arrays go beside it, by name.
+`Graph.plain()` can be written as JSON; the arrays are stored beside it, by name.
 
-Every layer and norm describes itself, by a method `describe(build, name, x) -> Layer` beside its `__call__`: what it
-adds after x. A net is a list of such layers and has nothing to add. The encoder's last layer also says what it is as it
-stands, by `affine()`, because its outputs leave as two: mean and log-variance.
+Every layer and norm describes itself: beside its `__call__`, a method `describe(build, name, x) -> Layer` adds it after
+the layer x. A net is a list of such layers and adds nothing itself. The encoder's last layer also gives its weights, by
+`affine()`, because an export splits its outputs into mean and log-variance.
 
-Parts go by the names they have in a model's file.
+Layers have the same names as in a model's file.
 """
 
 from __future__ import annotations
@@ -39,33 +39,40 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from sober.errors import RequestError
+from sober.short_text import as_call
 
 
 @dataclasses.dataclass(frozen=True)
 class Layer:
-    """One step of a net. What it computes goes by its name; its arrays are `name.weight`, `name.bias` and so on."""
+    """One step of a net. Its output has its name; its arrays are `name.weight`, `name.bias` and so on."""
 
     name: str
     op: str
     inputs: tuple[str, ...]  # names of layers before it
-    shape: tuple[int, ...]  # of what it computes for one picture: (c, h, w) or (units,)
+    shape: tuple[int, ...]  # of its output for one picture: (c, h, w) or (units,)
     arrays: tuple[str, ...]  # `weight`, `bias`, `running_mean`, `running_var`
     attributes: Mapping[str, float]
+
+    def __repr__(self) -> str:
+        return as_call(self)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Graph:
-    """A net: its layers, which of them are results and by what name, and the arrays of all."""
+    """A net: its layers, the names of its outputs and the layers they come from, and all arrays."""
 
     layers: tuple[Layer, ...]  # the first is the input
     outputs: Mapping[str, str]
     arrays: Mapping[str, Float[np.ndarray, "..."]]
 
+    def __repr__(self) -> str:
+        return as_call(self)
+
     def arrays_of(self, layer: Layer) -> dict[str, Float[np.ndarray, "..."]]:
         return {role: self.arrays[f"{layer.name}.{role}"] for role in layer.arrays}
 
     def plain(self) -> dict[str, Any]:
-        """All but the numbers in the arrays, whose shapes are given: what `json.dumps` takes."""
+        """The graph with shapes in place of arrays, for `json.dumps`."""
         return {
             "layers": [dataclasses.asdict(layer) for layer in self.layers],
             "outputs": dict(self.outputs),
@@ -79,8 +86,11 @@ class Affine(NamedTuple):
     weight: Float[np.ndarray, "i o"]
     bias: Float[np.ndarray, " o"]
 
+    def __repr__(self) -> str:
+        return as_call(self)
+
     def part(self, start: int, stop: int) -> Affine:
-        """Those of its outputs."""
+        """The affine map to outputs `start` to `stop`."""
         return Affine(self.weight[:, start:stop], self.bias[start:stop])
 
 
@@ -92,7 +102,7 @@ class Described(Protocol):
 
 
 class Build:
-    """A graph in the making: each call adds a layer and hands it back, to be the input of the next."""
+    """A graph under construction: each call adds a layer and returns it, as input of the next."""
 
     def __init__(self, name: str, shape: tuple[int, ...]) -> None:
         self.layers: dict[str, Layer] = {}
@@ -108,7 +118,7 @@ class Build:
         arrays: Mapping[str, Any] | None = None,
         **attributes: float,
     ) -> Layer:
-        """A layer; without a shape it has that of its input, without a name one is made up."""
+        """Adds a layer. By default it has the shape of its input, and a generated name."""
         name, arrays = name or f"{op}_{len(self.layers)}", arrays or {}
         layer = Layer(name, op, tuple(x.name for x in inputs), shape or inputs[0].shape, tuple(arrays), attributes)
         self.layers[name] = layer
@@ -118,11 +128,11 @@ class Build:
     def graph(self, outputs: Mapping[str, str]) -> Graph:
         return Graph(tuple(self.layers.values()), outputs, self.arrays)
 
-    def part(self, name: str, x: Layer, part: Any) -> Layer:
-        """A layer or norm of a net, or another net, as it describes itself."""
-        if not isinstance(part, Described):
-            raise undescribed(type(part).__name__)
-        return part.describe(self, name, x)
+    def part(self, name: str, x: Layer, layer: Any) -> Layer:
+        """Adds a layer, norm or net, by its own `describe`."""
+        if not isinstance(layer, Described):
+            raise undescribed(type(layer).__name__)
+        return layer.describe(self, name, x)
 
     def flatten(self, x: Layer) -> Layer:
         return self.add("flatten", x, shape=(math.prod(x.shape),))
@@ -134,14 +144,14 @@ class Build:
         return self.add("linear", x, name=name, shape=layer.bias.shape, arrays={"weight": weight.T, "bias": layer.bias})
 
     def grid(self, x: Layer, shape: tuple[int, int, int]) -> Layer:
-        """The outputs of a fully connected layer as a grid (h, w, c): they change places in it."""
+        """Reshapes the outputs of a fully connected layer to a grid (h, w, c), and permutes its weights to match."""
         places = _places(channels_first(shape))
         for role in x.arrays:
             self.arrays[f"{x.name}.{role}"] = self.arrays[f"{x.name}.{role}"][places]
         return self.add("reshape", x, shape=channels_first(shape))
 
     def conv(self, name: str, x: Layer, kernel: Any, bias: Any, *, stride: int = 1) -> Layer:
-        """A convolution with a kernel (height, width, input, output), padded so that each pixel has a place."""
+        """A convolution with a kernel (height, width, input, output), padded to keep the size at stride 1."""
         size, (_, h, w) = len(kernel), x.shape
         return self.add(
             "conv",
@@ -182,12 +192,12 @@ def channels_first(shape: tuple[int, int, int]) -> tuple[int, int, int]:
     return c, h, w
 
 
-def undescribed(what: str) -> RequestError:
-    """What to say of a part of a net that cannot leave JAX."""
-    return RequestError(f"{what} has no description outside JAX: give it a method `describe`, as {__name__} says")
+def undescribed(noun: str) -> RequestError:
+    """The error for a layer that cannot be exported from JAX."""
+    return RequestError(f"{noun} has no description outside JAX: give it a method `describe`, as {__name__} says")
 
 
 def _places(shape: tuple[int, ...]) -> Int[np.ndarray, " numbers"]:
-    """Where the nets, which count channels fastest, have each number of a (c, h, w) grid."""
+    """For each number of a (c, h, w) grid, its place in the (h, w, c) order of the nets."""
     c, h, w = shape
     return np.arange(c * h * w).reshape(h, w, c).transpose(2, 0, 1).ravel()

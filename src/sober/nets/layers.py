@@ -10,7 +10,7 @@ then touches four blocks, one in each corner, so the weights are one (4a, 4b) ma
 `collect` and `spread` are each other's adjoint, `blocks` and `unblocks` too, so the gradients are the same three
 operations again and nothing larger than 4 channels a pixel is ever written. Where the fine side has few channels (the
 pictures themselves) 16a < 4b, and it is cheaper to gather all 16 taps of a coarse pixel: `corners`, adjoint `overlap`.
-A grouped convolution, which is what `vmap` makes of `lax.conv`, is several times slower on a GPU.
+`vmap` would turn `lax.conv` into a grouped convolution, which is several times slower on a GPU.
 
 Layers work on batches, compute in the type of their input and keep their weights in float32; sums over the batch are
 taken in float32.
@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from sober.nets.forms import FORMS
+from sober.nets.cpu_gpu_variants import VARIANTS
 from sober.nets.graph import Affine, Build, Layer, undescribed
 
 
@@ -71,7 +71,7 @@ class Conv(eqx.Module):
         return add_bias(collect(matmul(blocks(x), self.weight)), self.bias)
 
     def kernel(self) -> Float[Array, "4 4 i o"]:
-        """The weights as other libraries write them: height, width, input, output."""
+        """The weights in the layout of other libraries: height, width, input, output."""
         o = len(self.bias)
         if self.weight.shape[1] == o:
             return _interleave(self.weight.reshape(2, 2, 2, 2, -1, o))  # rows are (corner, place in block, channel)
@@ -98,7 +98,7 @@ class Deconv(eqx.Module):
         return add_bias(unblocks(matmul(spread(x), self.weight)), self.bias)
 
     def kernel(self) -> Float[Array, "4 4 i o"]:
-        """The weights as other libraries write them; pixel (y, x) adds kernel[a, b] to (2y + a - 1, 2x + b - 1)."""
+        """The weights in the layout of other libraries: pixel (y, x) adds kernel[a, b] to (2y + a - 1, 2x + b - 1)."""
         o = len(self.bias)
         if self.weight.shape[1] == 16 * o:
             return _interleave(self.weight.reshape(-1, 2, 2, 2, 2, o).transpose(1, 2, 3, 4, 0, 5))
@@ -115,7 +115,7 @@ def _interleave(weight: Float[Array, "2 2 2 2 i o"]) -> Float[Array, "4 4 i o"]:
 
 @jax.custom_vjp
 def relu(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """max(x, 0). Where gradients pass is read from the result, which the next layer keeps anyway, and not from x."""
+    """max(x, 0). The backward pass reads the mask from the result, which the next layer keeps anyway, not from x."""
     return jnp.maximum(x, 0)
 
 
@@ -134,7 +134,7 @@ def glorot(key: Key[Array, ""], shape: tuple[int, ...], fan_in: int, fan_out: in
 
 
 def _dot(x: Array, y: Array, contract: tuple[int, int], out: jnp.dtype) -> Array:
-    # Without HIGHEST a GPU would take float32 products in TF32; bfloat16 has one precision only.
+    # Without HIGHEST a GPU computes float32 products in TF32. bfloat16 has only one precision.
     precision = None if x.dtype == jnp.bfloat16 else jax.lax.Precision.HIGHEST
     return jax.lax.dot_general(
         x, y, (((contract[0],), (contract[1],)), ((), ())), precision=precision, preferred_element_type=out
@@ -168,7 +168,7 @@ def add_bias(x: Float[Array, "*b o"], bias: Float[Array, " o"]) -> Float[Array, 
 
 
 def _add_bias_backward(bias: Array, g: Array) -> tuple[Array, Array]:
-    return g, FORMS["sums"](g.reshape(-1, g.shape[-1])).astype(bias.dtype)
+    return g, VARIANTS["sums"](g.reshape(-1, g.shape[-1])).astype(bias.dtype)
 
 
 add_bias.defvjp(lambda x, bias: (add_bias(x, bias), bias), _add_bias_backward)
@@ -182,8 +182,8 @@ def _unblocks(x: Array) -> Array:
 
 @jax.custom_vjp
 def written(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """x, which a CPU computes once and not in each of the loops that read it."""
-    return FORMS["written"](x)
+    """x. A CPU computes it once, and not in each of the loops that read it."""
+    return VARIANTS["written"](x)
 
 
 written.defvjp(lambda x: (written(x), None), lambda _, g: (g,))
@@ -199,15 +199,15 @@ def _corners(x: Array) -> Array:
 
 
 def _overlap(x: Array) -> Array:
-    parts = zip(jnp.split(x, 4, axis=-1), ((0, 0), (0, 1), (1, 0), (1, 1)), strict=True)
-    return sum(jnp.pad(part, ((0, 0), (i, 1 - i), (j, 1 - j), (0, 0))) for part, (i, j) in parts)  # type: ignore
+    corners = zip(jnp.split(x, 4, axis=-1), ((0, 0), (0, 1), (1, 0), (1, 1)), strict=True)
+    return sum(jnp.pad(corner, ((0, 0), (i, 1 - i), (j, 1 - j), (0, 0))) for corner, (i, j) in corners)  # type: ignore
 
 
-# Autodiff would turn each slice into a padded copy of its own; the adjoint pairs say what is meant.
+# Autodiff would turn each slice into a padded copy. Adjoint pairs avoid that.
 @jax.custom_vjp
 def blocks(x: Float[Array, "b 2h 2w c"]) -> Float[Array, "b h+1 w+1 4c"]:
     """Pads by one and cuts into 2 x 2 blocks."""
-    return FORMS["blocks"](x)
+    return VARIANTS["blocks"](x)
 
 
 @jax.custom_vjp
@@ -218,14 +218,14 @@ def unblocks(x: Float[Array, "b h+1 w+1 4c"]) -> Float[Array, "b 2h 2w c"]:
 
 @jax.custom_vjp
 def collect(x: Float[Array, "b h+1 w+1 4c"]) -> Float[Array, "b h w c"]:
-    """Each pixel is the sum of what its four blocks hold for it."""
+    """Each pixel is the sum of its channels in its four blocks."""
     return _collect(x)
 
 
 @jax.custom_vjp
 def spread(x: Float[Array, "b h w c"]) -> Float[Array, "b h+1 w+1 4c"]:
     """Each block receives the four pixels that touch it."""
-    return FORMS["spread"](x)
+    return VARIANTS["spread"](x)
 
 
 @jax.custom_vjp
@@ -236,15 +236,15 @@ def corners(x: Float[Array, "b h+1 w+1 c"]) -> Float[Array, "b h w 4c"]:
 
 @jax.custom_vjp
 def overlap(x: Float[Array, "b h w 4c"]) -> Float[Array, "b h+1 w+1 c"]:
-    """Each block is the sum of what four pixels hold for it."""
+    """Each block is the sum of its channels in four pixels."""
     return _overlap(x)
 
 
-# Each names the other itself, not what it computes, so that second derivatives are as cheap.
-blocks.defvjp(lambda x: (FORMS["blocks"](x), None), lambda _, g: (unblocks(g),))
+# Each backward pass calls the adjoint function itself, so that second derivatives are as cheap.
+blocks.defvjp(lambda x: (VARIANTS["blocks"](x), None), lambda _, g: (unblocks(g),))
 unblocks.defvjp(lambda x: (_unblocks(x), None), lambda _, g: (blocks(g),))
 collect.defvjp(lambda x: (_collect(x), None), lambda _, g: (spread(g),))
-spread.defvjp(lambda x: (FORMS["spread"](x), None), lambda _, g: (collect(g),))
+spread.defvjp(lambda x: (VARIANTS["spread"](x), None), lambda _, g: (collect(g),))
 corners.defvjp(lambda x: (_corners(x), None), lambda _, g: (overlap(g),))
 overlap.defvjp(lambda x: (_overlap(x), None), lambda _, g: (corners(g),))
 
@@ -257,16 +257,16 @@ def _patches(x: Array) -> Array:
 
 @jax.custom_vjp
 def conv3(x: Float[Array, "b h w i"], weight: Float[Array, "9i o"]) -> Float[Array, "b h w o"]:
-    """3 x 3 convolution, padding 1. Its nine shifts are made again going back: kept, they would be nine pictures."""
+    """3 x 3 convolution, padding 1. The backward pass computes the nine shifts again, to save memory."""
     return _dot(_patches(x), weight.astype(x.dtype), (x.ndim - 1, 0), x.dtype)
 
 
 def _conv3_backward(saved: tuple[Array, Array], g: Array) -> tuple[Array, Array]:
     x, weight = saved
     o = weight.shape[1]
-    turned = weight.reshape(9, -1, o)[::-1].transpose(0, 2, 1).reshape(9 * o, -1)
+    rotated = weight.reshape(9, -1, o)[::-1].transpose(0, 2, 1).reshape(9 * o, -1)
     rows = _patches(x).reshape(-1, weight.shape[0])
-    return conv3(g, turned), _dot(rows, g.reshape(-1, o), (0, 0), weight.dtype)
+    return conv3(g, rotated), _dot(rows, g.reshape(-1, o), (0, 0), weight.dtype)
 
 
 conv3.defvjp(lambda x, weight: (conv3(x, weight), (x, weight)), _conv3_backward)
@@ -286,7 +286,7 @@ class Conv3(eqx.Module):
         return add_bias(conv3(x, self.weight), self.bias)
 
     def kernel(self) -> Float[Array, "3 3 i o"]:
-        """The weights as other libraries write them: height, width, input, output."""
+        """The weights in the layout of other libraries: height, width, input, output."""
         return self.weight.reshape(3, 3, -1, len(self.bias))
 
     def describe(self, build: Build, name: str, x: Layer) -> Layer:
@@ -322,7 +322,7 @@ class Double(eqx.Module):
 
 
 class Flatten(eqx.Module):
-    """All numbers of a picture in a row."""
+    """A picture as one row of numbers."""
 
     def __call__(self, x: Float[Array, "b ..."]) -> Float[Array, "b n"]:
         return x.reshape(len(x), math.prod(x.shape[1:]))
@@ -332,7 +332,7 @@ class Flatten(eqx.Module):
 
 
 class Grid(eqx.Module):
-    """The numbers in a row as a grid (h, w, c)."""
+    """A row of numbers as a grid (h, w, c)."""
 
     shape: tuple[int, int, int] = eqx.field(static=True)
 
@@ -344,7 +344,7 @@ class Grid(eqx.Module):
 
 
 class Activation(eqx.Module):
-    """A function of each number. One that is in ACTIVATIONS can leave JAX."""
+    """A function of each number. Functions in ACTIVATIONS can be exported from JAX."""
 
     function: Callable[[Array], Array] = eqx.field(static=True)
 
@@ -371,12 +371,12 @@ ACTIVATIONS: dict[Callable[..., Any], tuple[str, dict[str, Any]]] = {
     jax.nn.relu: ("relu", {}),
     leaky_relu: ("leaky_relu", {"slope": SLOPE}),
     jnp.tanh: ("tanh", {}),
-}  # as graphs call them, with their attributes
+}  # their names and attributes in graphs
 RELU, LEAKY_RELU = Activation(relu), Activation(leaky_relu)
 
 
 class Fill(eqx.Module):
-    """Numbers in a row, filled up with zeros to a width."""
+    """A row of numbers, padded with zeros to a width."""
 
     width: int = eqx.field(static=True)
 
@@ -390,8 +390,11 @@ class Fill(eqx.Module):
 
 @jax.custom_vjp
 def instance_norm(x: Float[Array, "b *positions c"]) -> Float[Array, "b *positions c"]:
-    """Each channel of each picture with mean 0 and variance 1 over its positions; the units of a fully connected layer
-    are the positions of one channel. Where there is a single position nothing would be left, so it is kept as it is."""
+    """Gives each channel of each picture mean 0 and variance 1 over its positions.
+
+    The units of a fully connected layer are the positions of one channel. A single position is left unchanged: it would
+    become 0.
+    """
     return _normed(x)[0]
 
 

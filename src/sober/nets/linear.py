@@ -1,4 +1,4 @@
-"""Linear nets: what principal components need. One noise level for each latent, pixels as sums of components."""
+"""Linear nets for principal components: one noise level per latent, pixels as sums of components."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from sober.nets.autoencoder import Cost, Nets, Shape
 from sober.nets.dense import dense_encoder
 from sober.nets.graph import Affine, Build, Layer
 from sober.nets.layers import Flatten, Grid, Linear, add_bias, glorot, matmul
 from sober.nets.net import Net, net
-from sober.nets.nets import Cost, Nets, Shape
 
-EDGE = 1e-3  # pixel values are kept this far from 0 and 1, where logits end
+EDGE = 1e-3  # pixel values are kept this far from 0 and 1, where logits are infinite
 
 
 class OneSpread(eqx.Module):
@@ -40,7 +40,7 @@ class OneSpread(eqx.Module):
 
 
 class Logit(eqx.Module):
-    """The logits of pixel values, which are kept a little away from 0 and 1."""
+    """The logits of pixel values, clipped to stay away from 0 and 1."""
 
     def __call__(self, x: Float[Array, "B H W C"]) -> Float[Array, "B H W C"]:
         value = jnp.clip(x, EDGE, 1 - EDGE)

@@ -1,8 +1,8 @@
-"""A net: a list of layers. What it computes, and what leaves JAX of it, are both read off that list.
+"""A net: a list of layers, which gives both its computation and its description outside JAX.
 
-A layer is a value with `__call__(x)` and `describe(build, name, x)`. Those that look at the whole batch in training, as
-batch norm does, are `Watching`: their pass over a batch also returns what they saw, and `having_seen` takes it in. A
-net is a layer too, so nets can be parts of others.
+A layer is a value with `__call__(x)` and `describe(build, name, x)`. A layer that uses statistics of the batch in
+training, as batch norm does, is `Watching`: its pass over a batch also returns these statistics, and `after_batch`
+takes them in. A net is a layer too, so a net can be part of another.
 """
 
 from __future__ import annotations
@@ -14,58 +14,78 @@ import jax
 from jax.tree_util import DictKey
 from jaxtyping import Array, Float
 
+from sober.errors import counted
 from sober.nets.graph import Affine, Build, Layer
-from sober.nets.stretches import PLAIN, Kernels, Stretch, parts
+from sober.nets.kernel_runs import PLAIN, KernelKinds, KernelRun, split_runs
+from sober.short_text import as_table
 
 Self = TypeVar("Self")
-Seen = Any  # what watching layers saw of a batch: a tree with an entry for each part; None for a part that saw nothing
+BatchStatistics = (
+    Any  # statistics of a batch: a tree with an entry per layer, which is None if the layer is not `Watching`
+)
 
 
 @runtime_checkable
 class Watching(Protocol):
-    """A layer that goes by the batch in training, and by what it has seen of batches afterwards."""
+    """A layer that uses statistics of the batch in training, and running statistics afterwards."""
 
-    def on_batch(self, x: Float[Array, "b *p c"]) -> tuple[Float[Array, "b *p c"], Seen]: ...
+    def on_batch(self, x: Float[Array, "b *p c"]) -> tuple[Float[Array, "b *p c"], BatchStatistics]: ...
 
-    def having_seen(self: Self, seen: Seen) -> Self: ...
+    def after_batch(self: Self, statistics: BatchStatistics) -> Self: ...
 
 
 @jax.tree_util.register_pytree_with_keys_class
 @dataclasses.dataclass(frozen=True, eq=False)
 class Net:
-    """Layers, one after another. Arrays go by the layer's name in a model's file; layers without any need none."""
+    """Layers, one after another. In a model's file, arrays go by their layer's name; other layers need no name."""
 
     names: tuple[str, ...]
     layers: tuple[Any, ...]
 
-    def __call__(self, x: Float[Array, "b *p c"], kernels: Kernels = PLAIN) -> Float[Array, "b *q d"]:
-        for part in parts(self.layers, kernels):
-            x = part(x)
+    def __repr__(self) -> str:
+        sizes = [sum(leaf.size for leaf in jax.tree.leaves(layer) if hasattr(leaf, "size")) for layer in self.layers]
+        rows = [
+            {"layer": type(layer).__name__, "name": name, "numbers": size}
+            for layer, name, size in zip(self.layers, self.names, sizes, strict=True)
+        ]
+        return as_table(f"Net of {counted(len(self.layers), 'layer')} and {counted(sum(sizes), 'number')}", rows)
+
+    def __call__(self, x: Float[Array, "b *p c"], kernels: KernelKinds = PLAIN) -> Float[Array, "b *q d"]:
+        for layer in split_runs(self.layers, kernels):
+            x = layer(x)
         return x
 
-    def on_batch(self, x: Float[Array, "b *p c"], kernels: Kernels = PLAIN) -> tuple[Float[Array, "b *q d"], Seen]:
-        """What it computes in training, and what its layers saw of the batch."""
-        seen: list[Seen] = []
-        for part in parts(self.layers, kernels):
-            x, by_part = part.on_batch(x) if isinstance(part, Watching) else (part(x), None)
-            seen += [None] * part.layers if isinstance(part, Stretch) else [by_part]
-        return x, tuple(seen)
+    def on_batch(
+        self, x: Float[Array, "b *p c"], kernels: KernelKinds = PLAIN
+    ) -> tuple[Float[Array, "b *q d"], BatchStatistics]:
+        """The output in training, and the statistics of the batch."""
+        net_statistics: list[BatchStatistics] = []
+        for layer in split_runs(self.layers, kernels):
+            x, statistics = layer.on_batch(x) if isinstance(layer, Watching) else (layer(x), None)
+            net_statistics += [None] * layer.layers if isinstance(layer, KernelRun) else [statistics]
+        return x, tuple(net_statistics)
 
-    def having_seen(self, seen: Seen) -> Net:
-        """The net whose layers have taken in what they saw."""
-        pairs = zip(self.layers, seen, strict=True)
-        return Net(self.names, tuple(layer if saw is None else layer.having_seen(saw) for layer, saw in pairs))
+    def after_batch(self, statistics: BatchStatistics) -> Net:
+        """The net with running statistics moved towards the statistics of a batch."""
+        pairs = zip(self.layers, statistics, strict=True)
+        return Net(
+            self.names,
+            tuple(
+                layer if layer_statistics is None else layer.after_batch(layer_statistics)
+                for layer, layer_statistics in pairs
+            ),
+        )
 
     def layer(self, name: str) -> Any:
         return self.layers[self.names.index(name)]
 
     def describe(self, build: Build, name: str, x: Layer) -> Layer:
-        for own, layer in zip(self.names, self.layers, strict=True):
-            x = build.part(joined(name, own), x, layer)
+        for layer_name, layer in zip(self.names, self.layers, strict=True):
+            x = build.part(joined(name, layer_name), x, layer)
         return x
 
     def all_but_last(self) -> tuple[Net, Affine]:
-        """The layers before the last one, and the last one as it stands."""
+        """The layers before the last one, and the weights of the last one."""
         return Net(self.names[:-1], self.layers[:-1]), self.layers[-1].affine()
 
     def tree_flatten_with_keys(self) -> tuple[list[tuple[Any, Any]], Any]:
@@ -77,8 +97,8 @@ class Net:
 
 
 def net(*parts: Any) -> Net:
-    """A net of layers; one that has arrays comes with its name, as in `net(("hidden", Linear(key, 10, 256)), RELU)`."""
-    pairs = [part if isinstance(part, tuple) else ("", part) for part in parts]
+    """A net of layers. A layer with arrays comes with its name, as in `net(("hidden", Linear(key, 10, 256)), RELU)`."""
+    pairs = [layer if isinstance(layer, tuple) else ("", layer) for layer in parts]
     return Net(tuple(name for name, _ in pairs), tuple(layer for _, layer in pairs))
 
 
@@ -93,12 +113,12 @@ class Residual:
     def __call__(self, x: Float[Array, "b *p c"]) -> Float[Array, "b *q d"]:
         return self.main(x) + self.around(x)
 
-    def on_batch(self, x: Float[Array, "b *p c"]) -> tuple[Float[Array, "b *q d"], Seen]:
+    def on_batch(self, x: Float[Array, "b *p c"]) -> tuple[Float[Array, "b *q d"], BatchStatistics]:
         (y, by_main), (x, by_around) = self.main.on_batch(x), self.around.on_batch(x)
         return y + x, (by_main, by_around)
 
-    def having_seen(self, seen: Seen) -> Residual:
-        return Residual(self.main.having_seen(seen[0]), self.around.having_seen(seen[1]))
+    def after_batch(self, statistics: BatchStatistics) -> Residual:
+        return Residual(self.main.after_batch(statistics[0]), self.around.after_batch(statistics[1]))
 
     def describe(self, build: Build, name: str, x: Layer) -> Layer:
         return build.add("add", self.main.describe(build, name, x), self.around.describe(build, name, x))
@@ -112,5 +132,5 @@ class Residual:
 
 
 def joined(*names: str) -> str:
-    """The name of a part inside another; what has no name of its own goes by that of the other."""
+    """The name of a layer inside a net: their names joined by a dot, without empty ones."""
     return ".".join(filter(None, names))

@@ -1,12 +1,12 @@
-"""Norms: what brings the outputs of a layer to mean 0 and variance 1, over what, and with which memory.
+"""Norms, which give the outputs of a layer mean 0 and variance 1.
 
     InstanceNorm    each channel of each picture over its positions
     LayerNorm       each picture over its positions and channels      scale and offset for each channel
     BatchNorm       each channel over the pictures and positions      scale and offset for each channel
 
-Only batch norm ties the pictures of a batch together, and only in training. Besides it keeps running statistics, with
-which a finished model treats every picture alone. A pass in training returns what it saw of the batch, and the step
-that follows takes the statistics a tenth of the way there, once: `having_seen`.
+Only batch norm makes the pictures of a batch depend on each other, and only in training. It also keeps running
+statistics; with these a trained model treats every picture alone. A pass in training returns the statistics of the
+batch; after the step, `after_batch` moves the running statistics a tenth of the way towards them, once.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from sober.nets.graph import Build, Layer
 from sober.nets.layers import instance_norm
 
 EPSILON = 1e-5
-PACE = 0.1  # of running statistics towards those of a batch, in a step
+PACE = 0.1  # how far a step moves running statistics towards those of the batch
 
-Norm = Callable[[int], Any] | None  # what makes a norm for a number of channels; None where there is to be none
+Norm = Callable[[int], Any] | None  # makes a norm for a number of channels; None for no norm
 
 
 def normed(name: str, norm: Norm, channels: int) -> list[tuple[str, Any]]:
-    """The norm as a part of a net; no part where there is to be none."""
+    """The norm as a list of one named layer, or an empty list for no norm."""
     return [] if norm is None else [(name, norm(channels))]
 
 
@@ -66,14 +66,14 @@ class LayerNorm(eqx.Module):
 
 
 class Statistics(NamedTuple):
-    """Of each channel."""
+    """Statistics of each channel over a batch."""
 
     mean: Float[Array, " c"]
     variance: Float[Array, " c"]
 
 
 class BatchNorm(eqx.Module):
-    """Ioffe & Szegedy (2015): by the batch in training, by the running statistics afterwards."""
+    """Ioffe & Szegedy (2015): uses the batch in training, and running statistics afterwards."""
 
     scale: Float[Array, " c"]
     offset: Float[Array, " c"]
@@ -89,17 +89,17 @@ class BatchNorm(eqx.Module):
     def on_batch(self, x: Float[Array, "b *p c"]) -> tuple[Float[Array, "b *p c"], Statistics]:
         wide, over = x.astype(self.scale.dtype), tuple(range(x.ndim - 1))
         mean, square = jnp.mean(wide, axis=over), jnp.mean(wide**2, axis=over)  # in one pass
-        seen = Statistics(mean, jnp.maximum(square - mean**2, 0))
-        return self._normed(x, seen), seen
+        batch = Statistics(mean, jnp.maximum(square - mean**2, 0))
+        return self._normed(x, batch), batch
 
-    def having_seen(self, seen: Statistics) -> BatchNorm:
-        """With running statistics that went a tenth of the way to those of a batch."""
-        mean, variance = (old - PACE * (old - new) for old, new in zip(self.statistics, seen, strict=True))
+    def after_batch(self, statistics: Statistics) -> BatchNorm:
+        """The norm with running statistics moved a tenth of the way to those of a batch."""
+        mean, variance = (old - PACE * (old - new) for old, new in zip(self.statistics, statistics, strict=True))
         return BatchNorm(self.scale, self.offset, (mean, variance))
 
-    def _normed(self, x: Float[Array, "b *p c"], by: Statistics) -> Float[Array, "b *p c"]:
-        scale = jax.lax.rsqrt(by.variance + EPSILON) * self.scale
-        return (x.astype(self.scale.dtype) * scale + (self.offset - by.mean * scale)).astype(x.dtype)
+    def _normed(self, x: Float[Array, "b *p c"], statistics: Statistics) -> Float[Array, "b *p c"]:
+        scale = jax.lax.rsqrt(statistics.variance + EPSILON) * self.scale
+        return (x.astype(self.scale.dtype) * scale + (self.offset - statistics.mean * scale)).astype(x.dtype)
 
     def describe(self, build: Build, name: str, x: Layer) -> Layer:
         mean, variance = self.statistics

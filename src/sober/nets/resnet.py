@@ -1,8 +1,8 @@
 """The residual nets of Eastwood & Williams (2018), Table 2: four blocks of two 3 x 3 convolutions each way.
 
-A block is norm, ReLU, convolution, twice, added to what went in. On the way down a block ends in mean pooling over
-2 x 2; on the way up each pixel becomes 2 x 2 before the first convolution. Where the number of channels changes, what
-went in goes through a 1 x 1 convolution.
+A block is norm, ReLU, convolution, twice, added to the block's input. On the way down a block ends with mean pooling
+over 2 x 2; on the way up each pixel becomes 2 x 2 before the first convolution. If the number of channels changes, the
+block's input goes through a 1 x 1 convolution.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 import jax
 from jaxtyping import Array, Key
 
+from sober.nets.autoencoder import Cost, Nets, Shape
 from sober.nets.conv import SIDES, coarse
 from sober.nets.layers import Activation, Conv3, Double, Flatten, Grid, Halve, Linear
 from sober.nets.net import Net, Residual, net
-from sober.nets.nets import Cost, Nets, Shape
 from sober.nets.norms import BatchNorm, Norm, normed
 
 WIDTHS = (64, 128, 256, 512, 512)

@@ -1,7 +1,7 @@
-"""Charts of a report, each a function of its rows: the page and the files for papers draw the same ones.
+"""Charts of a report: each is a function of its rows, and the page and the figures for papers share it.
 
-Rows have the fields that a chart names, and all that users named is data, never a part of a chart. Colours of one
-hue come from the theme; where hue tells things apart, shape or a label does too, so that all can be read in grey.
+Rows have the fields that a chart names. Names that users chose stand only in rows, never in a chart's expressions. The
+theme gives single hues. Where hues tell methods apart, shapes or labels do too, so a reader needs no colours.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 Chart = Callable[[Any], "alt.LayerChart"]
 
-# After Okabe & Ito's colours, which those who see fewer hues tell apart; each stands out on paper and in the dark.
+# Close to the colours of Okabe & Ito, which colour-blind readers can tell apart. Each is visible on a light and on a
+# dark page.
 HUES = ("#0072b2", "#d55e00", "#009e73", "#bb5f97", "#b07d00", "#3a8fc9", "#8c6bb1", "#8a8a8a")
 SHAPES = ("circle", "diamond", "square", "triangle-up", "cross", "triangle-down", "triangle-right", "triangle-left")
 DASHES = ([1, 0], [6, 2], [2, 2], [8, 2, 2, 2])
@@ -24,7 +25,7 @@ PADDING = {"left": 0, "top": 4, "right": 28, "bottom": 4}
 
 
 def theme(paper: str, ink: str, faded: str, line: str, accent: str, font: str) -> dict[str, Any]:
-    """What all charts share; a colour may be a variable of CSS, so that a page in the dark draws nothing again."""
+    """The settings that all charts share. Colours may be CSS variables: a page that turns dark redraws no chart."""
     text = {"labelFont": font, "titleFont": font, "labelColor": faded, "titleColor": faded, "titleFontWeight": "normal"}
     sizes = {"labelFontSize": 12, "titleFontSize": 12}
     plain = {"domain": False, "ticks": False, "gridColor": line, "labelPadding": 6, "labelLimit": 230}
@@ -53,7 +54,7 @@ PAPER = theme("white", "#111111", "#444444", "#e2e2e2", "#1f4e9c", "Helvetica, A
 
 
 def distributions(data: Any) -> alt.LayerChart:
-    """Runs of each method: outlines of their density, the runs, and quartiles with the median."""
+    """A row for each method: the outline of its density, its runs, its quartiles and its median."""
     import altair as alt  # noqa: PLC0415
 
     base = alt.Chart(data).encode(y=_names("method"))
@@ -75,7 +76,7 @@ def distributions(data: Any) -> alt.LayerChart:
 
 
 def settings(data: Any) -> alt.LayerChart:
-    """Runs of each setting: quartiles as a bar, the median with its interval, and the runs where they are few."""
+    """A row for each setting: quartiles as a bar, the median with its interval, and the runs if they are few."""
     import altair as alt  # noqa: PLC0415
 
     base = alt.Chart(data).encode(y=_names("setting"))
@@ -119,33 +120,56 @@ def pairs(data: Any) -> alt.LayerChart:
 
 
 def log_pairs(data: Any) -> alt.LayerChart:
-    """The same with logarithmic axes, and a line where both are equal."""
+    """Two numbers against each other on logarithmic axes, with a line on which both are equal."""
     import altair as alt  # noqa: PLC0415
 
-    equal = alt.Chart(data).mark_line(strokeDash=[4, 3], strokeWidth=1, style="faded")
-    ends = equal.encode(x=_number("x", log=True), y=_number("x", "y", log=True))
-    return _pairs(data, ends, log=True)
+    line = alt.Chart(data).mark_line(strokeDash=[4, 3], strokeWidth=1, style="faded")
+    equal = line.encode(x=_number("x", log=True), y=_number("x", "y", log=True))
+    return _pairs(data, equal, log=True)
 
 
 def _pairs(data: Any, *below: alt.Chart, log: bool) -> alt.LayerChart:
     import altair as alt  # noqa: PLC0415
 
-    points = alt.Chart(data).mark_point(filled=True, size=42, opacity=0.75)
-    drawn = points.encode(
+    marks = alt.Chart(data).mark_point(filled=True, size=42, opacity=0.75)
+    points = marks.encode(
         x=_number("x", log=log),
         y=_number("y", log=log),
         color=alt.Color("method:N", sort=None),
         shape=alt.Shape("method:N", sort=None),
         tooltip=_tips("setting", "seed", "x", "y"),
     )
-    return _layers(*below, drawn, height=340)
+    return _layers(*below, points, height=340)
+
+
+def marked_pairs(data: Any) -> alt.LayerChart:
+    """Two numbers against each other, a point for each run; the runs that have a `place` are marked with it."""
+    import altair as alt  # noqa: PLC0415
+
+    base = alt.Chart(data).encode(x=_number("x"), y=_number("y"), tooltip=_tips("setting", "seed", "x", "y"))
+    marked = base.transform_filter("datum.place !== ''")
+    return _layers(
+        base.mark_circle(size=36, opacity=0.5),
+        marked.mark_point(filled=True, size=90, opacity=1, color=NEGATIVE, shape="diamond"),
+        marked.mark_text(dx=9, dy=-7, fontWeight=600, style="ink").encode(text="place:N"),
+        height=340,
+    )
 
 
 def paths(data: Any) -> alt.LayerChart:
-    """Two means against each other, the strengths of a method joined in their order."""
+    """Two means against each other; a line joins the strengths of a method in their order."""
+    return _paths(data, log=False)
+
+
+def log_paths(data: Any) -> alt.LayerChart:
+    """As `paths`, with a logarithmic axis for the first mean."""
+    return _paths(data, log=True)
+
+
+def _paths(data: Any, *, log: bool) -> alt.LayerChart:
     import altair as alt  # noqa: PLC0415
 
-    base = alt.Chart(data).encode(x=_number("x"), y=_number("y"))
+    base = alt.Chart(data).encode(x=_number("x", log=log), y=_number("y"))
     dash = alt.StrokeDash("method:N", sort=None, legend=None, scale=alt.Scale(range=list(DASHES)))
     stroke = alt.Stroke("method:N", sort=None, legend=None)
     return _layers(
@@ -161,7 +185,7 @@ def paths(data: Any) -> alt.LayerChart:
 
 
 def curves(data: Any) -> alt.LayerChart:
-    """A term along the steps of training: means and bands, a line for each world."""
+    """A term of the loss along the steps of training: its mean and a band, a line for each world."""
     import altair as alt  # noqa: PLC0415
 
     base = alt.Chart(data).encode(x=alt.X("step:Q", title="step").axis(tickCount=6, format="~s"))
@@ -180,7 +204,7 @@ def curves(data: Any) -> alt.LayerChart:
 
 
 def rising(data: Any) -> alt.LayerChart:
-    """Means along places that grow by factors, with their intervals, a line for each method."""
+    """Means along a logarithmic axis, with their intervals, a line for each method."""
     import altair as alt  # noqa: PLC0415
 
     scale = alt.Scale(type="log", nice=False)
@@ -217,12 +241,12 @@ def groups(data: Any) -> alt.LayerChart:
         base.mark_point(filled=True, size=70, opacity=1).encode(
             x=x, color=alt.Color("group:N", sort=None), shape=alt.Shape("group:N", sort=None), tooltip=tips
         ),
-        height=alt.Step(40, **{"for": "position"}),  # of a task, with its three groups
+        height=alt.Step(40, **{"for": "position"}),  # pixels for a task with its three groups
     )
 
 
 def heat(data: Any) -> alt.LayerChart:
-    """Rank correlations: hue for the sign, strength for the size, and the number; in brackets where it may be 0."""
+    """Rank correlations: the hue shows the sign, the shade the size. Numbers in brackets may be 0 by their interval."""
     import altair as alt  # noqa: PLC0415
 
     base = alt.Chart(data).encode(
@@ -268,7 +292,7 @@ def variance(data: Any) -> alt.LayerChart:
 
 
 def dumbbells(data: Any) -> alt.LayerChart:
-    """Medians of means and of samples, joined where they belong to one setting."""
+    """Medians of the scores of means and of samples; a line joins the two of a setting."""
     import altair as alt  # noqa: PLC0415
 
     kinds = ["of means", "of samples"]
@@ -288,12 +312,12 @@ def dumbbells(data: Any) -> alt.LayerChart:
 
 
 def template(chart: Chart, right: float = 0) -> dict[str, Any]:
-    """A chart as JSON that takes the width it is given; its rows are the data set `rows`, which it comes without.
+    """A chart as JSON without its rows: the page gives it the data set `rows` and its width.
 
-    `right`: pixels for names that lean out on that side, where the usual ones are too few.
+    `right`: pixels for names that lean out of the right side, if the usual padding is less.
 
-    With a given width, Vega-Lite would not have a height by the step: its script multiplies `step` with how many `of`
-    it there are.
+    Vega-Lite has no height by the step for a chart whose width is given. So `usermeta` keeps `step`, and report.js
+    multiplies it with the number of different values in the field `of`.
     """
     import altair as alt  # noqa: PLC0415
 
@@ -305,15 +329,15 @@ def template(chart: Chart, right: float = 0) -> dict[str, Any]:
     return spec
 
 
-def drawn(chart: Chart, panels: Mapping[str, Sequence[Row]], columns: int = 2) -> dict[str, Any]:
-    """A chart for each of the panels, under its title, as JSON: a figure of a paper."""
+def paper_figure(chart: Chart, panels: Mapping[str, Sequence[Row]], columns: int = 2) -> dict[str, Any]:
+    """A figure for a paper as JSON: a chart for each panel, under the panel's title."""
     import altair as alt  # noqa: PLC0415
 
-    each = [
+    titled_charts = [
         chart(alt.InlineData(values=list(rows))).properties(width=300, title=title) for title, rows in panels.items()
     ]
-    sheet = alt.concat(*each, columns=columns).resolve_scale(x="independent", y="independent")
-    return {**sheet.to_dict(validate=False), "config": PAPER}  # the same chart was validated for the page
+    sheet = alt.concat(*titled_charts, columns=columns).resolve_scale(x="independent", y="independent")
+    return {**sheet.to_dict(validate=False), "config": PAPER}  # the page has validated the same charts
 
 
 def _layers(*charts: alt.Chart, height: Any) -> alt.LayerChart:
@@ -335,16 +359,16 @@ def _score(field: str) -> alt.X:
 
 
 def _number(field: str, channel: str = "", *, log: bool = False) -> Any:
-    """An axis of numbers, which need not begin at 0."""
+    """An axis of numbers, which may begin elsewhere than at 0."""
     import altair as alt  # noqa: PLC0415
 
     axis = alt.X if (channel or field) == "x" else alt.Y
-    given = alt.Scale(type="log", nice=False) if log else alt.Scale(zero=False)
-    return axis(f"{field}:Q", title=None, scale=given).axis(tickCount=6)
+    scale = alt.Scale(type="log", nice=False) if log else alt.Scale(zero=False)
+    return axis(f"{field}:Q", title=None, scale=scale).axis(tickCount=6)
 
 
 def _tips(*fields: str) -> list[alt.Tooltip]:
-    """What a pointer is told: texts and counts as they are, numbers to four digits."""
+    """The tooltips of these fields: texts and counts as they are, other numbers to four digits."""
     import altair as alt  # noqa: PLC0415
 
     plain = {"n", "seed", "setting", "method", "metric", "by", "row", "column", "world"}

@@ -1,10 +1,10 @@
-// The latent explorer. First what computes a decoder, in a page or in node; then what the page shows of it.
+// The latent explorer. The first half computes a decoder, in a page or in node; the second half is the page itself.
 "use strict";
 
 (() => {
-  // ---- The net: a graph of sober.interop.graph, where it is said what each layer does. Grids are (c, h, w).
+  // ---- The net: a graph of sober.interop.graph, which documents each kind of layer. Grids are (c, h, w).
 
-  /** The weights as numbers: each has the upper three bytes of a float32, four letters of base64. */
+  /** The weights as numbers. Text has four letters of base64 for each: the upper three bytes of a float32. */
   function unpack(text) {
     const bytes = atob(text);
     const bits = new Int32Array(bytes.length / 3);
@@ -14,7 +14,7 @@
     return new Float32Array(bits.buffer);
   }
 
-  /** A function from the graph's input to its outputs, by name. Each call writes over the outputs of the one before. */
+  /** A function from the graph's input to its outputs, by name. A call overwrites the outputs of the call before. */
   function net(graph, weights) {
     const arrays = new Map();
     let at = 0;
@@ -39,9 +39,9 @@
       values.set(layer.name, output);
       steps.push(() => compute(output, ...inputs));
     }
-    const outputs = Object.fromEntries(Object.entries(graph.outputs).map(([said, name]) => [said, values.get(name)]));
-    return (given) => {
-      values.get(input.name).set(given);
+    const outputs = Object.fromEntries(Object.entries(graph.outputs).map(([name, layer]) => [name, values.get(layer)]));
+    return (numbers) => {
+      values.get(input.name).set(numbers);
       for (const step of steps) step();
       return outputs;
     };
@@ -49,7 +49,7 @@
 
   const size = (shape) => shape.reduce((product, side) => product * side, 1);
 
-  // What makes the function (output, ...inputs) of each kind of layer, from the layer, its arrays, its input's shape.
+  // For each kind of layer: from the layer, its arrays and its input's shape, makes a function (output, ...inputs).
   const LAYERS = {
     linear: (layer, { weight, bias }) => (y, x) => multiply(x, 1, weight, bias, y, 0, 0, 1),
     conv: (layer, { weight, bias }, shape) => {
@@ -59,7 +59,8 @@
       return pass({ shape, taps: [taps, taps], every: stride, weight, bias, target, spread: 1, corner });
     },
     deconv: (layer, { weight, bias }, shape) => {
-      // Output pixels fall into stride x stride kinds by which entries of the kernel reach them; each is a convolution.
+      // Which entries of the kernel reach an output pixel depends on its place modulo the stride. That makes
+      // stride x stride kinds of output pixels; a convolution computes each kind.
       const { kernel, stride, padding } = layer.attributes;
       const [inputs, outputs, target] = [shape[0], layer.shape[0], layer.shape];
       const reach = range(stride).map((r) => range(kernel).filter((k) => (r + padding - k) % stride === 0));
@@ -75,7 +76,7 @@
         const taps = corner.map((r) => reach[r].map((k) => (r + padding - k) / stride));
         return pass({ shape, taps, every: 1, weight: own, bias, target, spread: stride, corner });
       });
-      return (y, x) => passes.forEach((each) => each(y, x));
+      return (y, x) => passes.forEach((convolve) => convolve(y, x));
     },
     batch_norm: (layer, { weight, bias, running_mean, running_var }) => {
       const scale = weight.map((w, c) => w / Math.sqrt(running_var[c] + layer.attributes.epsilon));
@@ -83,17 +84,17 @@
       return (y, x) => rescale(y, x, scale, offset);
     },
     layer_norm: (layer, { weight, bias }) => (y, x) => {
-      const mean = x.reduce((sum, each) => sum + each, 0) / x.length;
-      const variance = x.reduce((sum, each) => sum + (each - mean) ** 2, 0) / x.length;
+      const mean = x.reduce((sum, value) => sum + value, 0) / x.length;
+      const variance = x.reduce((sum, value) => sum + (value - mean) ** 2, 0) / x.length;
       const over = 1 / Math.sqrt(variance + layer.attributes.epsilon);
       rescale(y, x, weight.map((w) => w * over), bias.map((b, c) => b - mean * weight[c] * over));
     },
-    relu: () => each((x) => (x > 0 ? x : 0)),
-    leaky_relu: ({ attributes: { slope } }) => each((x) => (x > 0 ? x : slope * x)),
-    tanh: () => each(Math.tanh),
-    sigmoid: () => each((x) => 1 / (1 + Math.exp(-x))),
-    logit: () => each((x) => Math.log(x / (1 - x))),
-    clip: ({ attributes: { low, high } }) => each((x) => Math.min(Math.max(x, low), high)),
+    relu: () => elementwise((x) => (x > 0 ? x : 0)),
+    leaky_relu: ({ attributes: { slope } }) => elementwise((x) => (x > 0 ? x : slope * x)),
+    tanh: () => elementwise(Math.tanh),
+    sigmoid: () => elementwise((x) => 1 / (1 + Math.exp(-x))),
+    logit: () => elementwise((x) => Math.log(x / (1 - x))),
+    clip: ({ attributes: { low, high } }) => elementwise((x) => Math.min(Math.max(x, low), high)),
     double: ({ shape: [, , width] }) => (y, x) => {
       for (let i = 0; i < y.length; i++) y[i] = x[(width / 2) * (Math.floor(i / width) >> 1) + ((i % width) >> 1)];
     },
@@ -104,11 +105,11 @@
 
   const range = (length) => Array.from({ length }, (_, i) => i);
 
-  const each = (f) => (y, x) => {
+  const elementwise = (f) => (y, x) => {
     for (let i = 0; i < y.length; i++) y[i] = f(x[i]);
   };
 
-  /** y = x · scale + offset, one of each for a channel. */
+  /** y = x · scale + offset; each channel has its own scale and offset. */
   function rescale(y, x, scale, offset) {
     const positions = y.length / scale.length;
     for (let c = 0, i = 0; c < scale.length; c++) {
@@ -117,14 +118,14 @@
   }
 
   /**
-   * A convolution: each of its places looks at the input at `taps` beside every `every`-th pixel, and its result goes
-   * to every `spread`-th pixel of the target, from `corner` on. `weight` is (o, channels · taps).
+   * A convolution. It stands at every `every`-th pixel of the input and reads the pixels at the offsets `taps`. Its
+   * results go to every `spread`-th pixel of the target, from `corner` on. `weight` is (o, channels · taps).
    */
   function pass({ shape, taps: [down, across], every, weight, bias, target, spread, corner }) {
     const [channels, height, width] = shape;
     const [, targetHeight, targetWidth] = target;
     const [rows, columns] = [targetHeight / spread, targetWidth / spread];
-    const seen = new Float32Array(columns * channels * down.length * across.length);
+    const patches = new Float32Array(columns * channels * down.length * across.length);
     return (y, x) => {
       for (let row = 0; row < rows; row++) {
         let at = 0;
@@ -135,21 +136,21 @@
               const start = (c * height + h) * width;
               for (let j = 0; j < across.length; j++, at++) {
                 const w = column * every + across[j];
-                seen[at] = h >= 0 && h < height && w >= 0 && w < width ? x[start + w] : 0;
+                patches[at] = h >= 0 && h < height && w >= 0 && w < width ? x[start + w] : 0;
               }
             }
           }
         }
         const start = (row * spread + corner[0]) * targetWidth + corner[1];
-        multiply(seen, columns, weight, bias, y, start, spread, targetHeight * targetWidth);
+        multiply(patches, columns, weight, bias, y, start, spread, targetHeight * targetWidth);
       }
     };
   }
 
   /**
-   * The inner loop of all: x (rows, n) times the transpose of weight (o, n), plus bias (o). Output o of a row goes to
-   * y[o · plane + start + row · step]. Two rows and four outputs at a time share what they read, which saves a
-   * third of the time; past the last, the last is computed again.
+   * The innermost loop of every layer: x (rows, n) times the transpose of weight (o, n), plus bias (o). Output o of a
+   * row goes to y[o · plane + start + row · step]. It computes two rows and four outputs at a time, which read the same
+   * numbers: that saves a third of the time. If rows or outputs run out, it computes the last ones again.
    */
   function multiply(x, rows, weight, bias, y, start, step, plane) {
     const n = weight.length / bias.length;
@@ -175,12 +176,15 @@
     }
   }
 
-  // ---- The page. Whatever a user or a file has named goes in as text, never as markup.
+  // ---- The page. Names from users and files enter it as text, never as markup.
 
-  const SPAN = 3; // how far a slider goes either way, unless a start lies beyond
-  const SWEEP = 2; // how far a sweep goes
-  const PERIOD = 4000; // milliseconds of a sweep, there and back
-  const SLOW = 40; // milliseconds: a decoder that takes longer rests as long as it worked, so that the page answers
+  const SPAN = 3; // a slider's largest value either way, unless a start lies further out
+  const SWEEP = 2; // a sweep's largest value either way
+  const PERIOD = 4000; // milliseconds for a sweep, there and back
+  const SLOW = 40; // milliseconds: a slower decoder pauses for as long as it worked, so that the page stays responsive
+  const GUIDE =
+    "Each slider is one latent; those that carry most come first. Move it, or press Sweep, and see what changes. " +
+    "Click on a name to write your own. On a keyboard, Tab goes to the next control and arrow keys move a slider.";
   const HINT = "Names stay in this browser. To keep or share them copy this text; to get them back paste it here.";
   const REFUSED = 'Names must be a JSON object from latents to texts, as in {"0": "size"}.';
 
@@ -191,7 +195,7 @@
     return element;
   }
 
-  /** Fills `root` with one model's picture and sliders, and a choice of model where there are several. */
+  /** Fills `root` with one model's picture and sliders, and with a choice of model if there are several. */
   function explorer(root, models) {
     let shown = view(models[0]);
     const choice = make("select", {}, ...models.map((model, i) => make("option", { value: i }, model.title)));
@@ -206,7 +210,7 @@
     root.replaceChildren(head, shown.element);
   }
 
-  /** All there is to one model: its picture, starts, sliders and names. */
+  /** The view of one model: its picture, starts, sliders and names. */
   function view(model) {
     const code = new Float32Array(model.kl.length);
     const picture = canvasOf(model);
@@ -220,7 +224,7 @@
         rename: (name) => names.set(latent, name),
       });
     });
-    const starts = startsOf(model, begin);
+    const starts = startsOf(model, begin, picture.begin);
     rows.forEach((row, latent) => row.rename(names.of(latent)));
 
     function move(latent, value) {
@@ -235,13 +239,14 @@
 
     starts.reset();
     const stage = make("div", { className: "explorer-stage" }, picture.element, starts.element);
-    const controls = make("div", { className: "explorer-controls" }, ...listsOf(model, rows), names.element);
+    const guide = make("p", { className: "explorer-guide" }, GUIDE);
+    const controls = make("div", { className: "explorer-controls" }, guide, ...listsOf(model, rows), names.element);
     const element = make("div", { className: "explorer-view" }, stage, controls);
     element.style.setProperty("--aspect", model.shape[1] / model.shape[0]);
     return { element, stop: sweep.stop };
   }
 
-  /** The picture, drawn at most once a frame. */
+  /** The original of the start, and beside it the decoded picture, which is drawn at most once a frame. */
   function canvasOf({ graph, weights, shape: [height, width, channels], title }) {
     const decode = net(graph, unpack(weights));
     const canvas = make("canvas", { width, height, className: "explorer-picture", role: "img" });
@@ -257,7 +262,7 @@
       const plane = height * width;
       for (let i = 0; i < plane; i++) {
         for (let colour = 0; colour < 3; colour++) {
-          // One channel is grey. Other numbers of channels have no colours: what is shown is their mean.
+          // Three channels are colours. Any other number of channels is drawn in grey, as their mean.
           let value = 0;
           if (channels === 3) value = values[colour * plane + i];
           else for (let c = 0; c < channels; c++) value += values[c * plane + i] / channels;
@@ -273,14 +278,21 @@
       if (latest === null) took > SLOW ? setTimeout(paint, took) : requestAnimationFrame(paint);
       latest = code;
     }
-    return { element: make("div", { className: "explorer-frame" }, canvas), draw };
+    const original = make("div", { className: "explorer-original" });
+    function begin({ picture }) {
+      original.replaceChildren(picture ? make("img", { src: picture, alt: "Original of the start" }) : "no original");
+    }
+    const captioned = (words, ...children) =>
+      make("div", { className: "explorer-shot" }, ...children, make("span", { className: "explorer-small" }, words));
+    const decoded = captioned("Decoded from the sliders", canvas);
+    return { element: make("div", { className: "explorer-frame" }, decoded, captioned("Original", original)), draw, begin };
   }
 
-  /** Buttons that begin at the code of an embedded picture, or at 0; `begin` gets the code. */
-  function startsOf(model, begin) {
+  /** Buttons that begin at the code of an embedded picture, or at 0. `begin` gets the code, `show` the whole start. */
+  function startsOf(model, begin, show) {
     const zero = { name: "all latents at 0", code: model.kl.map(() => 0) };
     const all = [...model.starts, zero];
-    let chosen = 0;
+    let chosen = model.first;
     const buttons = all.map((start, i) => {
       const face = start.picture ? make("img", { src: start.picture, alt: start.name }) : "0";
       const button = make("button", { type: "button", className: "explorer-start", title: start.name }, face);
@@ -291,6 +303,7 @@
     function choose(i) {
       chosen = i;
       buttons.forEach((button, j) => (button.ariaPressed = String(i === j)));
+      show(all[i]);
       begin(all[i].code);
     }
     const reset = make("button", { type: "button", className: "explorer-button" }, "Reset");
@@ -301,11 +314,13 @@
     return { element: make("div", { className: "explorer-starts" }, head, strip), reset: () => choose(chosen) };
   }
 
-  /** One latent: its name, else the factors that it tells of; what it carries, its value and its slider. */
+  /** One latent: which it is, its name or what it does in words, its value, its slider, and its KL in nats. */
   function rowOf(latent, kl, told, limit, on) {
-    const usual = told ? `${latent}: ${told}` : `latent ${latent}`;
-    const field = make("input", { type: "text", className: "explorer-name", placeholder: usual, dir: "auto" });
+    const usual = `latent ${latent}`;
+    const placeholder = told || "what does it do?";
+    const field = make("input", { type: "text", className: "explorer-name", placeholder, dir: "auto" });
     const value = make("span", { className: "explorer-value", ariaHidden: "true" });
+    const which = make("span", { className: "explorer-small", ariaHidden: "true" }, usual);
     const slider = make("input", { type: "range", min: -limit, max: limit, step: 0.05, className: "explorer-slider" });
     const button = make("button", { type: "button", className: "explorer-button", ariaPressed: "false" }, "Sweep");
     field.title = field.ariaLabel = `Name of latent ${latent}`;
@@ -313,42 +328,46 @@
     field.addEventListener("input", () => on.rename(field.value));
     slider.addEventListener("input", () => on.move(slider.valueAsNumber));
     button.addEventListener("click", on.sweep);
-    const carries = make("span", { className: "explorer-small" }, `${kl.toFixed(2)} nats`);
+    const carries = make("span", { className: "explorer-small" }, `carries ${kl.toFixed(2)} nats`);
+    const ends = [`\u2212${limit}`, "0", `+${limit}`].map((end) => make("span", {}, end));
+    const scale = make("div", { className: "explorer-scale", ariaHidden: "true" }, ...ends);
+    const track = make("div", { className: "explorer-track" }, slider, scale);
     return {
       element: make(
         "li",
         { className: "explorer-latent" },
-        make("div", { className: "explorer-line" }, field, carries, value),
-        make("div", { className: "explorer-line" }, slider, button),
+        make("div", { className: "explorer-line explorer-head" }, which, field, carries),
+        make("div", { className: "explorer-line" }, track, value, button),
       ),
       show(number) {
         slider.value = number;
-        const rounded = Math.round(100 * number) / 100 || 0; // and no -0
+        const rounded = Math.round(100 * number) / 100 || 0; // never -0
         value.textContent = slider.ariaValueText = rounded.toFixed(2).replace("-", "\u2212");
       },
       rename(name) {
         if (field.value !== name) field.value = name;
-        slider.ariaLabel = name || usual;
-        button.ariaLabel = `Sweep ${name || usual}`;
+        const words = name || told;
+        slider.ariaLabel = words ? `${usual}: ${words}` : usual;
+        button.ariaLabel = `Sweep ${slider.ariaLabel}`;
       },
       swept: (whether) => (button.ariaPressed = String(whether)),
     };
   }
 
-  /** The rows, most informative first; those of latents that carry nothing lie below a fold. */
+  /** The rows, most informative first. Latents that carry little are folded away below. */
   function listsOf({ kl, informative }, rows) {
     const order = range(kl.length).sort((a, b) => kl[b] - kl[a]);
-    const [some, none] = [order.filter((i) => kl[i] > informative), order.filter((i) => !(kl[i] > informative))];
+    const [some, none] = [order.filter((i) => kl[i] >= informative), order.filter((i) => !(kl[i] >= informative))];
     const list = (latents) => make("ol", { className: "explorer-latents" }, ...latents.map((i) => rows[i].element));
     if (none.length === 0) return [list(some)];
-    const says = none.length === 1 ? "1 latent carries nothing" : `${none.length} latents carry nothing`;
+    const says = none.length === 1 ? "1 latent carries little" : `${none.length} latents carry little`;
     const inside = [make("summary", {}, says), list(none)];
     return [list(some), make("details", { className: "explorer-fold", open: some.length === 0 }, ...inside)];
   }
 
-  /** Moves one latent there and back until it is stopped; for those who want no motion, one stop at each press. */
+  /** Moves one latent there and back until it is stopped. If the system asks for less motion, a press is one step. */
   function sweeper(move) {
-    let active = null; // the latent that moves, its next frame, and whom to tell when it ends
+    let active = null; // the moving latent, its next frame, and the function to call when it stops
     function stop() {
       if (active === null) return;
       cancelAnimationFrame(active.frame);
@@ -380,11 +399,11 @@
     const key = `sober.names.${model.identity}`;
     const names = new Map(read(stored(key) ?? "{}", model.kl.length) ?? []);
     const text = make("textarea", { rows: 4, spellcheck: false, ariaLabel: "Names as JSON" });
-    const said = make("p", { className: "explorer-small", role: "status" });
+    const status = make("p", { className: "explorer-small", role: "status" });
     const button = make("button", { type: "button", className: "explorer-button" }, "Use these names");
     button.addEventListener("click", () => {
       const given = read(text.value, model.kl.length);
-      said.textContent = given ? "Done." : REFUSED;
+      status.textContent = given ? "Done." : REFUSED;
       if (!given) return;
       names.clear();
       given.forEach(([latent, name]) => names.set(latent, name));
@@ -397,7 +416,7 @@
     }
     text.value = JSON.stringify(Object.fromEntries(names), null, 1);
     const hint = make("p", { className: "explorer-small" }, HINT);
-    const inside = [make("summary", {}, "Names as JSON"), hint, text, button, said];
+    const inside = [make("summary", {}, "Names as JSON"), hint, text, button, status];
     return {
       element: make("details", { className: "explorer-fold" }, ...inside),
       of: (latent) => names.get(latent) ?? "",
@@ -409,7 +428,7 @@
     };
   }
 
-  /** Pairs of latent and name from JSON, or null where it says anything else. */
+  /** Pairs of latent and name from JSON; null if the text is not an object from latents to names. */
   function read(text, latents) {
     try {
       const given = JSON.parse(text);
@@ -422,7 +441,7 @@
     }
   }
 
-  // A browser may refuse to keep anything for a page; names then last as long as the page.
+  // A browser may refuse to store anything for a page. Then names last only as long as the page is open.
   function stored(key) {
     try {
       return localStorage.getItem(key);

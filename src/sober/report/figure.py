@@ -1,4 +1,4 @@
-"""A figure of a report: how to read it, and the rows of its panels."""
+"""A figure of a report: its title, how to read it, and the rows of its panels."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ Key = tuple[str, ...]
 
 
 class Figure(NamedTuple):
-    """A figure: how to read it, what it was made of, and for each choice of `by` the rows of a panel."""
+    """A figure: how to read it, a caption that says what it was made from, and the rows of each panel.
+
+    A reader chooses a panel by the fields in `by`; keys of `panels` are their values.
+    """
 
     name: str
     title: str
-    says: str
+    how_to_read: str
     caption: str
     chart: Chart
     by: Key
@@ -23,14 +26,14 @@ class Figure(NamedTuple):
 
     @property
     def choices(self) -> list[list[str]]:
-        """What there is to choose from, for each of `by`."""
+        """The values to choose from, for each field in `by`."""
         return [list(dict.fromkeys(values)) for values in zip(*self.panels, strict=True)]
 
     @property
     def columns(self) -> int:
-        """How many columns of numbers its widest panel has; 0 where it has none."""
+        """The number of columns in the widest panel; 0 if panels have no columns."""
         return max(len({row["column"] for row in rows if "column" in row}) for rows in self.panels.values())
 
     def letters(self, field: str) -> int:
-        """How many letters the longest name in a field of its rows has; 0 where it has none."""
+        """The number of letters in the longest name in a field of rows; 0 if no row has the field."""
         return max((len(str(row[field])) for rows in self.panels.values() for row in rows if field in row), default=0)

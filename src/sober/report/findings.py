@@ -1,4 +1,7 @@
-"""What a study found, in sentences: numbers with their 95% intervals, and what these do not allow to say."""
+"""What was found, in sentences: the verdict on models, then numbers with 95% intervals and what these leave open.
+
+Sentences speak of a few chosen numbers, under their names for people.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import scipy
 
+from sober.criteria.verdict import Verdict
 from sober.errors import counted
 from sober.methods import METHODS
-from sober.results import Made, Runs, as_runs, make
-from sober.results.request import LOOK
+from sober.report.chosen_numbers import distinct_numbers
+from sober.report.people_words import PeopleWords
+from sober.results import ResultTable, Runs, as_runs, make_tables
+from sober.results.request import FEWEST_STEPS
 
 if TYPE_CHECKING:
     import polars as pl
 
-FEW = 6  # runs below which a rank correlation says nothing, and even their range may miss the median
-MANY_LOST = 0.1  # a share of diverged runs that a reader must know of early
+CHOSEN = 4  # metrics that sentences compare, at most
+FEW = 6  # with fewer runs, a rank correlation says nothing, and the interval of a median is too narrow
+MANY_DIVERGED = 0.1  # if a larger share of runs diverged, the second sentence says so
 
 Row = Mapping[str, Any]
 
 
-class Results(NamedTuple):
-    """What sentences are made of: runs, their tables by name, and the number and the world that speak for the rest."""
+class Evidence(NamedTuple):
+    """What sentences rest on: runs, their tables by name, and the number and the world that sentences are about."""
 
     runs: Runs
     tables: Mapping[str, pl.DataFrame]
@@ -31,141 +38,173 @@ class Results(NamedTuple):
     world: str
 
     def rows(self, table: str, **where: str) -> list[Row]:
-        """Rows of a table that have an estimate; none where the table could not be made."""
+        """Rows of a table that have an estimate; none if there is no such table."""
         if table not in self.tables:
             return []
         return list(self.tables[table].filter(**where).drop_nulls(["value", "low"]).iter_rows(named=True))
 
     def sign(self, name: str) -> int:
-        """1 where higher is better, -1 where lower is, 0 where neither."""
+        """1 if a higher number is better, -1 if a lower one is, 0 if neither is."""
         return self.runs.numbers[name].sign
 
 
-def findings(data: pl.DataFrame | Runs, made: Sequence[Made] | None = None) -> list[str]:
-    """Up to seven sentences on results, the most important first; from tables already made, or made here."""
-    runs = as_runs(data)
-    if only_a_look(runs):
-        most = int(max(runs.labels("steps")))
-        return [f"Models were trained for {counted(most, 'step')}: that shows that it runs, and nothing about models."]
-    made = make(runs)[0] if made is None else made
-    results = Results(runs, {each.table.name: each.frame for each in made}, runs.leading(), _main_world(runs))
-    early = [_lost] if np.mean(runs.labels("diverged")) > MANY_LOST else []
-    late = [] if early else [_lost]
-    sentences: list[Callable[[Results], str | None]] = [
-        *(_leads, *early, _variance, _criteria, _tasks, _transfer, _agreement, *late)
+def findings(table: pl.DataFrame) -> list[str]:
+    """Up to seven sentences on the results in a table, the most important first."""
+    runs = as_runs(table)
+    if hardly_trained(runs):
+        return findings_if_hardly_trained(runs)
+    words = PeopleWords.of(runs, table)
+    return findings_of(words.in_runs(runs), [words.in_table(result) for result in make_tables(runs)[0]])
+
+
+def findings_of(
+    runs: Runs, result_tables: Sequence[ResultTable], verdicts: Mapping[str, Verdict] | None = None
+) -> list[str]:
+    """The sentences on runs and their tables, both under names for people, and on verdicts by world.
+
+    Nothing else ranks models without labels: the verdicts do.
+    """
+    verdicts = verdicts or {}
+    frames = {result.table.name: result.frame for result in result_tables}
+    evidence = Evidence(runs, frames, runs.headline(), _main_world(runs))
+    first = verdict_sentences(verdicts)
+    if any(verdict.kind == "not trained far enough" for verdict in verdicts.values()):
+        return [*first, *([_diverged(evidence)] if runs.run_column("diverged").any() else [])]
+    labelled = evidence.number == runs.headline_metric()
+    early = [_diverged] if np.mean(runs.run_column("diverged")) > MANY_DIVERGED else []
+    late = [] if early or (verdicts and not runs.run_column("diverged").any()) else [_diverged]
+    leads = [_leads] if labelled or not verdicts else []
+    writers: list[Callable[[Evidence], str | None]] = [
+        *(*leads, *early, _variance, _criteria, _tasks, _transfer, _agreement, *late)
     ]
-    said = [sentence for each in sentences if (sentence := each(results))]
-    return said if len(said) > 2 else [*said, _held(runs)]
+    sentences = [sentence for writer in writers if (sentence := writer(evidence))]
+    sentences = [*sentences[: len(leads)], *first, *sentences[len(leads) :]] if labelled else [*first, *sentences]
+    return sentences if len(sentences) > 2 or verdicts else [*sentences, _counts(runs)]
 
 
-def only_a_look(runs: Runs) -> bool:
-    """Whether models that learn step by step took so few that their numbers are no results."""
-    pairs = zip(runs.labels("method"), runs.labels("steps"), strict=True)
+def verdict_sentences(verdicts: Mapping[str, Verdict]) -> list[str]:
+    """The sentence of each verdict, with its world if there are several."""
+    if len(verdicts) == 1:
+        return [verdict.sentence() for verdict in verdicts.values()]
+    return [f"{world}, without labels: {verdict.sentence()}" for world, verdict in verdicts.items()]
+
+
+def findings_if_hardly_trained(runs: Runs) -> list[str]:
+    """The only sentence on models that took too few steps."""
+    most = int(max(runs.run_column("steps")))
+    return [f"Models were trained for {counted(most, 'step')}: that tests the code, but says nothing about models."]
+
+
+def hardly_trained(runs: Runs) -> bool:
+    """Whether the models that learn step by step took too few steps for their numbers to be results."""
+    pairs = zip(runs.run_column("method"), runs.run_column("steps"), strict=True)
     steps = [count for name, count in pairs if name not in METHODS or METHODS[name].losses > 0]
-    return bool(steps) and max(steps) < LOOK
+    return bool(steps) and max(steps) < FEWEST_STEPS
 
 
 def _main_world(runs: Runs) -> str:
-    """The one with the most runs that did not diverge."""
-    labels = list(runs.sound().labels("world"))
-    return max(runs.different("world"), key=labels.count)
+    """The world with the most runs that did not diverge."""
+    labels = list(runs.not_diverged().run_column("world"))
+    return max(runs.unique("world"), key=labels.count)
 
 
-def _leads(results: Results) -> str | None:
-    number, world = results.number, results.world
-    rows = results.rows("leaderboard", metric=number, world=world)
-    sign = results.sign(number)
+def _leads(evidence: Evidence) -> str | None:
+    number, world = evidence.number, evidence.world
+    rows = evidence.rows("leaderboard", metric=number, world=world)
+    sign = evidence.sign(number)
     if not rows or not sign:
         return None
     first, *others = rows
     if not others:
-        return _only(results, first, sign)
+        return _only(evidence, first, sign)
     end, following = "highest" if sign > 0 else "lowest", others[0]
     lead = f"On {world}, {first['setting']} has the {end} median {number}: {_estimate(first, runs=True)}"
     next_one = (
         f"The next of {counted(len(rows), 'setting')}, {following['setting']}, has {_estimate(following, brief=True)}"
     )
-    return f"{lead}. {next_one}: {_compared(first, following, sign)}.{_elsewhere(results, first['setting'])}"
+    return f"{lead}. {next_one}: {_compared(first, following, sign)}.{_elsewhere(evidence, first['setting'])}"
 
 
-def _only(results: Results, row: Row, sign: int) -> str:
-    runs = results.runs.sound()
-    runs = runs.where(runs.labels("world") == results.world)
-    column = sign * runs.columns([results.number])[:, 0]
+def _only(evidence: Evidence, row: Row, sign: int) -> str:
+    runs = evidence.runs.not_diverged()
+    runs = runs.where(runs.run_column("world") == evidence.world)
+    column = sign * runs.number_columns([evidence.number])[:, 0]
     best = int(np.ma.argmax(column))
     return (
-        f"On {results.world}, {row['setting']} has a median {results.number} of {_estimate(row, runs=True)}; "
-        f"the best run, that of seed {runs.labels('seed')[best]}, has {_number(sign * column[best])}."
+        f"On {evidence.world}, {row['setting']} has a median {evidence.number} of {_estimate(row, runs=True)}; "
+        f"the best run, with seed {runs.run_column('seed')[best]}, has {_number(sign * column[best])}."
     )
 
 
 def _compared(first: Row, following: Row, sign: int) -> str:
     if min(first["n"], following["n"]) < 2:
-        return "with a single run of a setting, no difference was found that another seed might not undo"
+        return "no difference was found, as another seed may undo what a single run of a setting shows"
     apart = first["low"] > following["high"] if sign > 0 else first["high"] < following["low"]
     if not apart:
         return "the intervals overlap, so no difference was found"
-    few = min(first["n"], following["n"]) < FEW
-    return f"the intervals do not overlap{', but those of so few runs are too narrow' if few else ''}"
+    if min(first["n"], following["n"]) < FEW:
+        return f"the intervals do not overlap, but with fewer than {FEW} runs they are too narrow"
+    return "the intervals do not overlap"
 
 
-def _elsewhere(results: Results, setting: str) -> str:
-    worlds = results.runs.different("world")
+def _elsewhere(evidence: Evidence, setting: str) -> str:
+    worlds = evidence.runs.unique("world")
     if len(worlds) < 2:
         return ""
-    leaders = [results.rows("leaderboard", metric=results.number, world=world)[:1] for world in worlds]
+    leaders = [evidence.rows("leaderboard", metric=evidence.number, world=world)[:1] for world in worlds]
     count = sum(bool(rows) and rows[0]["setting"] == setting for rows in leaders)
     return f" It leads in {count} of {len(worlds)} worlds."
 
 
-def _variance(results: Results) -> str | None:
-    found = results.rows("objective_variance", metric=results.number, world=results.world)
-    rows = {row["by"]: row for row in found if row["adjusted"] is not None}
+def _variance(evidence: Evidence) -> str | None:
+    shares = evidence.rows("objective_variance", metric=evidence.number, world=evidence.world)
+    rows = {row["by"]: row for row in shares if row["adjusted"] is not None}
     if set(rows) != {"method", "setting"}:
         return None
     method, setting = rows["method"], rows["setting"]
     chance = (method["groups"] - 1) / (method["n"] - 1)
     text = (
-        f"On {results.world}, the method explains {_share(method)} of the variance of {results.number}, "
-        f"and the setting, the method with its hyperparameters, {_share(setting, brief=True)}; "
-        f"the remaining {1 - setting['value']:.0%} is the seed."
+        f"On {evidence.world}, the method explains {_share(method)} of the variance of {evidence.number}, "
+        f"and the setting, a method with its hyperparameters, {_share(setting, brief=True)}; "
+        f"the remaining {1 - setting['value']:.0%} is due to the seed."
     )
     if method["low"] > chance:
         return text
-    by_chance = f"Chance alone gives {counted(method['groups'], 'method')} {chance:.0%}"
+    by_chance = f"With {counted(method['groups'], 'method')}, chance alone explains {chance:.0%}"
     return f"{text} {by_chance}: no effect of the method was found."
 
 
-def _criteria(results: Results) -> str | None:
-    number, world = results.number, results.world
+def _criteria(evidence: Evidence) -> str | None:
+    number, world = evidence.number, evidence.world
     rows = [
-        (results.sign(row["criterion"]) * results.sign(number), row)
-        for row in results.rows("criteria_against_metrics", metric=number, world=world)
-        if row["n"] >= FEW and results.sign(row["criterion"])
+        (evidence.sign(row["criterion"]) * evidence.sign(number), row)
+        for row in evidence.rows("criteria_against_metrics", metric=number, world=world)
+        if row["n"] >= FEW and evidence.runs.numbers[row["criterion"]].kind == "criterion"
     ]
+    rows = [(sign, row) for sign, row in rows if sign]
     if not rows:
         return None
     sign, row = max(rows, key=lambda pair: pair[0] * pair[1]["value"])
-    lower = " (lower is better)" if results.sign(row["criterion"]) < 0 else ""
-    count = counted(len(rows), "such number")
+    lower = " (lower is better)" if evidence.sign(row["criterion"]) < 0 else ""
+    closest = f", the closest of {len(rows)} criteria," if len(rows) > 1 else ""
     if _oriented(row, sign)[1] > 0:
         return (
-            f"Without labels, {row['criterion']}{lower} ranks the runs on {world} as {number} does, the closest of "
-            f"{count}: rank correlation {_estimate(row)}."
+            f"Without labels, {row['criterion']}{lower}{closest} ranks the runs on {world} as {number} does: rank "
+            f"correlation {_estimate(row)}."
         )
     return (
-        f"Nothing was found that ranks the runs on {world} as {number} does without labels: the closest of {count}, "
-        f"{row['criterion']}{lower}, has a rank correlation of {_estimate(row)}."
+        f"Nothing was found that ranks the runs on {world} as {number} does without labels: "
+        f"{row['criterion']}{lower}{closest} has a rank correlation of {_estimate(row)}."
     )
 
 
-def _tasks(results: Results) -> str | None:
-    """Whether the number that speaks for the others says what codes are good for."""
-    number, world, leading = results.number, results.world, results.runs.leading_tasks()
+def _tasks(evidence: Evidence) -> str | None:
+    """Whether runs with a better number also do better in tasks."""
+    number, world, leading = evidence.number, evidence.world, evidence.runs.headline_tasks()
     rows = [
-        (results.sign(row["task"]) * results.sign(number), row)
-        for row in results.rows("scores_against_tasks", score=number, world=world)
-        if row["n"] >= FEW and row["task"] in leading and results.sign(row["task"])
+        (evidence.sign(row["task"]) * evidence.sign(number), row)
+        for row in evidence.rows("scores_against_tasks", score=number, world=world)
+        if row["n"] >= FEW and row["task"] in leading and evidence.sign(row["task"])
     ]
     rows = [(sign, row) for sign, row in rows if sign]
     if not rows:
@@ -174,77 +213,84 @@ def _tasks(results: Results) -> str | None:
     row = max(rows, key=lambda pair: pair[0] * pair[1]["value"])[1]
     closest = f"{row['task']}, with a rank correlation of {_estimate(row)}"
     if not helps:
-        return f"On {world}, no link was found between {number} and what codes are good for; closest is {closest}."
+        return f"On {world}, no link was found between {number} and how well codes do in tasks; closest is {closest}."
     return (
-        f"On {world}, runs with a better {number} do better in {helps} of {counted(len(rows), 'number')} of tasks, "
-        f"most in {closest}."
+        f"On {world}, runs with a better {number} do better in {helps} of {counted(len(rows), 'number')} from tasks, "
+        f"most clearly in {closest}."
     )
 
 
-def _transfer(results: Results) -> str | None:
-    rows = {(row["metric"], row["world"]): row for row in results.rows("transfer")}
+def _transfer(evidence: Evidence) -> str | None:
+    rows = {(row["metric"], row["world"]): row for row in evidence.rows("transfer")}
     row = rows.get(("different", "different"))
     if row is None:
         return None
     text = (
-        "A setting chosen by one metric in one world does as well as a random one, by another metric in another world, "
-        f"with probability {_share(row)}; chance is {row['chance']:.0%}"
+        "A setting chosen by one metric in one world does at least as well as a random setting, by another metric in "
+        f"another world, with probability {_share(row)}; chance is {row['chance']:.0%}"
     )
     if not row["low"] <= row["chance"] <= row["high"]:
         return f"{text}."
     same = rows.get(("same", "same"))
-    kept = f" With the same metric and world it is {_share(same, brief=True)}." if same else ""
-    return f"{text}: no transfer was found.{kept}"
+    without_transfer = f" With the same metric and world it is {_share(same, brief=True)}." if same else ""
+    return f"{text}: no transfer was found.{without_transfer}"
 
 
-def _agreement(results: Results) -> str | None:
-    found = results.rows("metric_agreement", world=results.world)
-    rows = [(results.sign(row["metric"]) * results.sign(row["other"]), row) for row in found if row["n"] >= FEW]
-    rows = [(sign, row) for sign, row in rows if sign]
+def _agreement(evidence: Evidence) -> str | None:
+    """Whether the chosen metrics rank runs alike."""
+    runs = evidence.runs
+    chosen = [name for name in distinct_numbers(runs, runs.metrics()) if runs.numbers[name].sign][:CHOSEN]
+    rows = [
+        (evidence.sign(row["metric"]) * evidence.sign(row["other"]), row)
+        for row in evidence.rows("metric_agreement", world=evidence.world)
+        if row["n"] >= FEW and row["metric"] in chosen and row["other"] in chosen
+    ]
     if not rows:
         return None
-    agree = sum(_oriented(row, sign)[1] > 0 for sign, row in rows)
     sign, least = min(rows, key=lambda pair: pair[0] * pair[1]["value"])
     low, high = _oriented(least, sign)[1:]
-    verdict = "even these agree" if low > 0 else "these contradict each other" if high < 0 else "no agreement was found"
+    pair = f"{least['metric']} and {least['other']}"
+    verdict = "they agree" if low > 0 else "they contradict each other" if high < 0 else "no agreement was found"
+    if len(rows) == 1:
+        return f"On {evidence.world}, {pair} have a rank correlation of {_estimate(least)}: {verdict}."
+    among = f"{', '.join(chosen[:-1])} and {chosen[-1]}"
     return (
-        f"On {results.world}, metrics agree in {agree:,} of {counted(len(rows), 'pair')}, least {least['metric']} with "
-        f"{least['other']}: rank correlation {_estimate(least)}, {verdict}."
+        f"On {evidence.world}, of {among}, {pair} agree least: rank correlation {_estimate(least)}, "
+        f"{verdict.replace('they agree', 'and even these agree')}."
     )
 
 
-def _lost(results: Results) -> str:
-    runs = results.runs
-    diverged = runs.labels("diverged")
-    lost, total = int(diverged.sum()), len(diverged)
-    low, high = scipy.stats.binomtest(lost, total).proportion_ci(method="wilson")
+def _diverged(evidence: Evidence) -> str:
+    runs = evidence.runs
+    diverged = runs.run_column("diverged")
+    count, total = int(diverged.sum()), len(diverged)
+    low, high = scipy.stats.binomtest(count, total).proportion_ci(method="wilson")
     flagged = int((runs.flagged.any(axis=1) & ~diverged).sum())
-    others = (
-        f"{counted(flagged, 'other run' if lost else 'run')} {'has' if flagged == 1 else 'have'} flags, which are kept"
-    )
+    noun, verbs = "other run" if count else "run", "has flags and is" if flagged == 1 else "have flags and are"
+    others = f"; {counted(flagged, noun)} {verbs} kept" if flagged else ""
     between = f"95% interval of the share {_percent(low)} to {_percent(high)}"
-    if not lost:
-        return f"None of {counted(total, 'run')} diverged ({between}){'; ' + others if flagged else ''}."
-    left_out = f"{lost:,} of {counted(total, 'run')} diverged and {'is' if lost == 1 else 'are'} left out"
-    return f"{left_out} ({between}){'; ' + others if flagged else ''}."
+    if not count:
+        return f"None of {counted(total, 'run')} diverged ({between}){others}."
+    left_out = f"{count:,} of {counted(total, 'run')} diverged and {'is' if count == 1 else 'are'} left out"
+    return f"{left_out} ({between}){others}."
 
 
-def _held(runs: Runs) -> str:
-    counts = [counted(len(runs.different(name)), name) for name in ("world", "method", "setting", "seed")]
-    return f"All of this rests on {counted(len(runs.about), 'run')}: {', '.join(counts)}."
+def _counts(runs: Runs) -> str:
+    counts = [counted(len(runs.unique(name)), name) for name in ("world", "method", "setting", "seed")]
+    return f"These results come from {counted(len(runs.run_frame), 'run')}: {', '.join(counts)}."
 
 
 # Numbers in words.
 
 
 def _oriented(row: Row, sign: int) -> tuple[float, float, float]:
-    """Value, low and high of a correlation, turned so that agreement is positive."""
+    """Value, low and high of a correlation, with its sign turned if agreement would be negative."""
     low, high = sorted((sign * row["low"], sign * row["high"]))
     return sign * row["value"], low, high
 
 
 def _estimate(row: Row, *, brief: bool = False, runs: bool = False) -> str:
-    """`0.61 (95% interval 0.55 to 0.66, 6 runs)`; a single run has no interval, and says so."""
+    """`0.61 (95% interval 0.55 to 0.66, 6 runs)`; for a single run it says that there is no interval."""
     if runs and row["n"] < 2:
         return f"{_number(row['value'])} (a single run, so no interval)"
     between = f"{'' if brief else '95% interval '}{_number(row['low'])} to {_number(row['high'])}"

@@ -1,7 +1,7 @@
-"""The page of a report: sections one below the other, a table of contents beside them, and scripts that come last.
+"""The page of a report: sections one below the other, most of them folded, and scripts at the end.
 
-The page may run its own scripts, known by their digests, and reach nothing outside itself. Vega makes functions of the
-expressions in its charts, for which the policy has to allow `eval`; what users named is never part of an expression.
+The page's policy allows only its own scripts, by their digests, and loads nothing from outside. Vega compiles the
+expressions of its charts into functions, so the policy allows `eval`. Expressions never contain names that users chose.
 """
 
 from __future__ import annotations
@@ -15,18 +15,16 @@ from typing import Any, NamedTuple
 
 from sober.report.charts import PAGE, template
 from sober.report.figure import Figure
-from sober.report.frame import HEAD, embedded, file
+from sober.report.page_files import HEAD, embedded, file
 
-COLUMN, NAMES = 50, 150  # least pixels of a column with a number, and of the names of rows
-LETTER, LEANING = 6.5, 0.77  # pixels of a letter in a name, and the cosine of the angle of names above columns
+COLUMN, NAMES = 50, 150  # pixels that a column of numbers and the names of rows need at least
+LETTER, LEANING = 6.5, 0.77  # pixels of a letter, and the cosine of the angle at which names above columns lean
 
 FRAME = (
     HEAD
     + """</style>
 </head>
 <body class="report">
-<a class="skip" href="#main">Skip to the findings</a>
-<nav aria-label="Contents"><ul>{contents}</ul></nav>
 <main id="main">
 {body}
 </main>
@@ -39,11 +37,23 @@ FRAME = (
 
 
 class Section(NamedTuple):
-    """A section of the page; those without content are left out."""
+    """A section of the page; a section without content is left out."""
 
     name: str
     title: str
     html: str
+    note: str = ""  # beside the title of a folded section: what is inside
+    folded: bool = False
+
+    @property
+    def whole(self) -> str:
+        """The section as HTML."""
+        title = f"<h2>{escape(self.title)}</h2>" if self.title else ""
+        if not self.folded:
+            return f'<section id="{self.name}">\n{title}\n{self.html}\n</section>'
+        note = f"<span>{escape(self.note)}</span>" if self.note else ""
+        summary = f"<summary>{title}{note}</summary>"
+        return f'<section id="{self.name}" class="fold"><details>{summary}\n<div>{self.html}</div></details></section>'
 
 
 def page(
@@ -56,9 +66,9 @@ def page(
     scripts: Sequence[str],
     charts: bool = True,
 ) -> str:
-    """The whole page. `data` is JSON by the id of its element; without charts nothing is evaluated."""
-    shown = [section for section in sections if section.html]
-    body = "\n".join(f'<section id="{s.name}">\n<h2>{escape(s.title)}</h2>\n{s.html}\n</section>' for s in shown)
+    """The page as HTML. `data` maps the id of an element to its JSON; `eval` is allowed only with charts."""
+    filled = [section for section in sections if section.html]
+    body = "\n".join(section.whole for section in filled)
     digests = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
     allowed = f"{digests} 'unsafe-eval'" if charts else digests
     policy = f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:"
@@ -66,7 +76,6 @@ def page(
         policy=policy,
         title=escape(title),
         css=css,
-        contents="".join(f'<li><a href="#{s.name}">{escape(s.title)}</a></li>' for s in shown),
         body=f"<header>{head}</header>\n{body}",
         data="\n".join(f'<script type="application/json" id="{name}">{text}</script>' for name, text in data.items()),
         scripts="\n".join(f"<script>{script}</script>" for script in scripts),
@@ -79,7 +88,7 @@ def _digest(script: str) -> str:
 
 @functools.cache
 def vega() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script, whose names stay its own."""
+    """Vega, Vega-Lite and Vega-Embed as one script, which defines only `window.vegaEmbed` for others."""
     import vl_convert  # noqa: PLC0415
 
     bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
@@ -90,19 +99,20 @@ def vega() -> str:
 
 
 def _leaning_out(figure: Figure) -> float:
-    """Pixels that the name of the last column needs on the right of a chart."""
+    """Pixels on the right of a chart for the end of the last column's name, which leans out there."""
     return max(0, LETTER * LEANING * figure.letters("column") - COLUMN / 2) if figure.columns else 0
 
 
 def figure_html(figure: Figure) -> str:
-    """A figure without its chart, which report.js draws: title, how to read it, what to choose, caption."""
+    """A figure's title, how to read it, its choice of panels and its caption; report.js draws the chart."""
     labels = "".join(_choice(name, values) for name, values in zip(figure.by, figure.choices, strict=True))
     bounds = ""
     if n := figure.columns:
         beside = max(NAMES, LETTER * figure.letters("row")) + _leaning_out(figure)
         bounds = f"min-width: {beside + COLUMN * n:.0f}px; max-width: {2 * beside + 2 * COLUMN * n:.0f}px"
     return (
-        f'<figure data-figure="{figure.name}"><h3>{escape(figure.title)}</h3><p class="says">{escape(figure.says)}</p>'
+        f'<figure data-figure="{figure.name}"><h3>{escape(figure.title)}</h3>'
+        f'<p class="how-to-read">{escape(figure.how_to_read)}</p>'
         f'<p class="tools">{labels}</p>'
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(figure.title)}">'
         f'<div class="chart" style="{bounds}"><noscript>Charts need JavaScript.</noscript></div></div>'
@@ -112,23 +122,23 @@ def figure_html(figure: Figure) -> str:
 
 
 def _choice(name: str, values: Sequence[str]) -> str:
-    """A choice between panels; where there is nothing to choose, what was chosen."""
+    """A choice between panels; if there is only one panel, its name."""
     if len(values) < 2:
         return f'<span class="chosen">{escape(name)}: <b>{escape(values[0])}</b><input type="hidden" value="0"></span>'
-    options = "".join(f'<option value="{at}">{escape(value)}</option>' for at, value in enumerate(values))
+    options = "".join(f'<option value="{index}">{escape(value)}</option>' for index, value in enumerate(values))
     return f'<label>{escape(name)} <select autocomplete="off">{options}</select></label>'
 
 
 def figure_data(figures: Sequence[Figure]) -> str:
-    """Charts and the rows of their panels as JSON: fields once for each panel, numbers to five digits."""
-    entries = {}
+    """Charts and the rows of their panels as JSON: a panel lists its fields once, and numbers have five digits."""
+    figures_by_name = {}
     for figure in figures:
         panels = {
-            " ".join(str(values.index(part)) for values, part in zip(figure.choices, key, strict=True)): _columnar(rows)
+            " ".join(str(values.index(name)) for values, name in zip(figure.choices, key, strict=True)): _columnar(rows)
             for key, rows in figure.panels.items()
         }
-        entries[figure.name] = {"spec": template(figure.chart, _leaning_out(figure)), "panels": panels}
-    return embedded({"config": PAGE, "figures": entries})
+        figures_by_name[figure.name] = {"spec": template(figure.chart, _leaning_out(figure)), "panels": panels}
+    return embedded({"config": PAGE, "figures": figures_by_name})
 
 
 def _columnar(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -141,5 +151,5 @@ def _short(value: Any) -> Any:
 
 
 def style(*names: str) -> str:
-    """Style sheets one after the other; the first has the colours."""
+    """Style sheets one after the other. Name the sheet with the colours first."""
     return "\n".join(map(file, names))

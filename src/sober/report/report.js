@@ -1,6 +1,6 @@
 "use strict";
 
-// What a report does: draws its charts, sorts and filters its tables, and shows where the reader is.
+// Draws the charts of a report, sorts and filters its tables, and shows where a table goes on.
 (() => {
   const { config, figures } = JSON.parse(document.getElementById("report-data").textContent);
   const make = (tag, textContent = "", className = "") =>
@@ -9,15 +9,15 @@
 
   // Charts
 
-  // Errors alone are logged: a layer without rows, as where single runs are left out, is none.
-  const HOW = { actions: false, renderer: "svg", mode: "vega-lite", logLevel: 1 };
+  // Vega logs only errors. A layer may have no rows, for example if single runs are left out: that is no error.
+  const EMBEDDING = { actions: false, renderer: "svg", mode: "vega-lite", logLevel: 1 };
 
-  const opened = ({ fields, rows }) => rows.map((row) => Object.fromEntries(fields.map((name, at) => [name, row[at]])));
+  const objectOf = (fields, row) => Object.fromEntries(fields.map((name, i) => [name, row[i]]));
 
   function panelOf(figure) {
-    const chosen = [...figure.querySelectorAll(".tools :is(select, input)")].map((each) => each.value).join(" ");
+    const chosen = [...figure.querySelectorAll(".tools :is(select, input)")].map((input) => input.value).join(" ");
     const panel = figures[figure.dataset.figure].panels[chosen];
-    return panel ? opened(panel) : [];
+    return panel ? panel.rows.map((row) => objectOf(panel.fields, row)) : [];
   }
 
   async function draw(figure) {
@@ -32,12 +32,12 @@
     const columns = figure.clientWidth < 500 ? 2 : 4;
     const settings = { ...config, axisY: names, legend: { ...config.legend, columns } };
     if (spec.usermeta) spec.height = spec.usermeta.step * new Set(rows.map((row) => row[spec.usermeta.of])).size;
-    const shown = await vegaEmbed(chart, spec, { ...HOW, config: settings });
+    const shown = await vegaEmbed(chart, spec, { ...EMBEDDING, config: settings });
     figure.drawn?.finalize();
     figure.drawn = shown;
   }
 
-  // The numbers of a panel, for those who cannot or would rather not look at a chart.
+  // The numbers of a panel as a table, for readers who cannot see the chart or prefer numbers.
   function list(figure) {
     const details = figure.querySelector(".numbers");
     details.querySelector(".scroll")?.remove();
@@ -57,23 +57,60 @@
     details.append(frame);
   }
 
-  async function drawAll() {
-    for (const figure of document.querySelectorAll("figure[data-figure]")) {
-      figure.addEventListener("change", () => { draw(figure); list(figure); });
-      figure.querySelector(".numbers").addEventListener("toggle", () => list(figure));
-      await draw(figure).catch(console.error); // and the others go on
-      await idle();
-    }
-    document.body.dataset.drawn = "all";
+  // Draws the charts that can be seen and are not drawn yet: a folded section has no width to draw in.
+  let drawing = Promise.resolve();
+  function drawVisible() {
+    delete document.body.dataset.drawn;
+    drawing = drawing.then(async () => {
+      for (const figure of document.querySelectorAll("figure[data-figure]")) {
+        if (figure.begun || figure.closest("details:not([open])")) continue;
+        figure.begun = true;
+        await draw(figure).catch(console.error); // an error in one chart stops no other
+        await idle();
+      }
+      markEdges();
+      document.body.dataset.drawn = "all";
+    });
   }
+
+  for (const figure of document.querySelectorAll("figure[data-figure]")) {
+    figure.addEventListener("change", () => { draw(figure); list(figure); });
+    figure.querySelector(".numbers").addEventListener("toggle", () => list(figure));
+  }
+
+  // Edges beyond which a frame that scrolls has more
+
+  function markEdge(frame) {
+    const right = frame.scrollWidth - frame.clientWidth - frame.scrollLeft;
+    const bottom = frame.scrollHeight - frame.clientHeight - frame.scrollTop;
+    const more = [[frame.scrollLeft > 1, "left"], [right > 1, "right"], [bottom > 1, "bottom"]];
+    frame.dataset.more = more.filter(([there]) => there).map(([, edge]) => edge).join(" ");
+  }
+
+  const markEdges = () => document.querySelectorAll(".scroll").forEach(markEdge);
+  document.addEventListener("scroll", ({ target }) => target.matches?.(".scroll") && markEdge(target), true);
+  window.addEventListener("resize", markEdges);
+
+  // Folded sections. A link to one opens it.
+
+  for (const fold of document.querySelectorAll(".fold > details")) {
+    fold.addEventListener("toggle", () => { if (fold.open) drawVisible(); });
+  }
+  function openLinked() {
+    const fold = location.hash && document.getElementById(location.hash.slice(1))?.querySelector("details");
+    if (fold) fold.open = true;
+  }
+  window.addEventListener("hashchange", openLinked);
+  openLinked();
 
   // Tables
 
-  const keyOf = (row, at) => row.cells[at].dataset.value ?? row.cells[at].firstChild.data; // without remarks
+  // What sorts a row: the value of its cell in a column, or the cell's text without its remark.
+  const keyOf = (row, column) => row.cells[column].dataset.value ?? row.cells[column].firstChild.data;
 
   function compare(a, b, at, down) {
     const [x, y] = [keyOf(a, at), keyOf(b, at)];
-    if ((x === "–") !== (y === "–")) return x === "–" ? 1 : -1; // what is missing comes last, whichever way
+    if ((x === "–") !== (y === "–")) return x === "–" ? 1 : -1; // missing values come last in either direction
     const order = isNaN(x) || isNaN(y) ? x.localeCompare(y, undefined, { numeric: true }) : x - y;
     return down ? -order : order;
   }
@@ -83,7 +120,7 @@
     const before = head.ariaSort;
     const first = head.dataset.better === "higher" ? "descending" : "ascending";
     const next = before === "none" ? first : before === "ascending" ? "descending" : "ascending";
-    for (const each of heads.cells) each.ariaSort = "none";
+    for (const other of heads.cells) other.ariaSort = "none";
     head.ariaSort = next;
     const body = heads.closest("table").tBodies[0];
     body.append(...[...body.rows].sort((a, b) => compare(a, b, at, next === "descending")));
@@ -93,12 +130,12 @@
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     const rows = [...table.tBodies[0].rows];
     for (const row of rows) {
-      row.said ??= [...row.querySelectorAll(".words")].map((cell) => cell.textContent).join(" ").toLowerCase();
-      row.hidden = !words.every((word) => row.said.includes(word));
+      row.words ??= [...row.querySelectorAll(".words")].map((cell) => cell.textContent).join(" ").toLowerCase();
+      row.hidden = !words.every((word) => row.words.includes(word));
     }
     const left = rows.filter((row) => !row.hidden).length;
-    const of = left === rows.length ? "" : `${left.toLocaleString("en")} of `;
-    output.textContent = `${of}${rows.length.toLocaleString("en")} ${output.dataset.noun}s`;
+    const shownOf = left === rows.length ? "" : `${left.toLocaleString("en")} of `;
+    output.textContent = `${shownOf}${rows.length.toLocaleString("en")} ${output.dataset.noun}s`;
   }
 
   for (const frame of document.querySelectorAll(".sortable")) {
@@ -108,16 +145,5 @@
     input?.addEventListener("input", () => filter(table, input, frame.querySelector("output")));
   }
 
-  // Contents
-
-  const links = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));
-  const watch = new IntersectionObserver((seen) => {
-    for (const { target, isIntersecting } of seen) {
-      if (!isIntersecting) continue;
-      for (const [name, link] of links) link.ariaCurrent = name === target.id ? "true" : null;
-    }
-  }, { rootMargin: "-20% 0px -70%" });
-  for (const section of document.querySelectorAll("main section")) watch.observe(section);
-
-  drawAll();
+  drawVisible();
 })();

@@ -1,15 +1,15 @@
-"""A folder of results: whoever made it, one layout, one table, one way to begin it, to go on, and to refuse.
+"""A folder of results. Every command that makes one begins, continues and refuses it here, and gives it one layout.
 
-request.json         what was asked: the runs, and what to measure of their models
+request.json         the request: the runs, and what to measure about their models
 models/              one file for each finished model
 checkpoints/         cohorts in training
-codes/               codes of models, while they are needed, or kept
-matrices/            what metrics found by latent and by factor
-judged/              what criteria said, and what it was made of
-shown/               what the report shows of chosen models
-scores.parquet       the table: every number about every model; parts/ and columns.json are its own
-claims/              who works on what
-progress/, failures/ where each process stands, and what went wrong
+codes/               codes of models, while a step needs them, or for good
+matrices/            matrices by latent and factor, from metrics
+judged/              scores from criteria, with the numbers behind them
+shown/               showcases of chosen models, for the report
+scores.parquet       the table: every number about every model; parts/ and columns.json belong to it
+claims/              which process works on which piece of work
+progress/, failures/ how far each process is, and its errors
 """
 
 from __future__ import annotations
@@ -17,47 +17,58 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from sober.errors import RequestError, listed
-from sober.files import locked, read_json, writable_folder, write_json
-from sober.models.family import Family, Words, summary
-from sober.models.model import Model
+from sober.errors import RequestError, choices, counted, listed, nearest, shell_command
+from sober.files import folder_names, is_there, locked, read_json, writable_folder, write_json
+from sober.files.model_files import finished_runs, model_path
 from sober.results.request import FORMAT, Cohort, Request, differences
 from sober.results.shipped import NOTE, shipped
 from sober.results.store import Store
+from sober.short_text import as_facts
 from sober.types import Run
 
-EARLIER = ("family.json", "fit.json", "tune.json", "study.json", "store.json")  # what older versions wrote
-HELD = {
+ENDING = ".safetensors"  # of a model's file
+EARLIER = ("family.json", "fit.json", "tune.json", "study.json", "store.json")  # files of folders from older versions
+HELD = {  # what a folder holds, by the command that made it
     "train": "a training",
     "fit": "a fit",
     "tune": "a search",
     "study": "a study",
+    "probe": "a probe of encoders",
 }
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Folder:
-    """A folder of results, and what was asked of it."""
+    """A folder of results and the request that it answers."""
 
     path: Path
     request: Request
 
+    def __repr__(self) -> str:
+        facts = {
+            "runs": self.summary(),
+            "made by": f"sober {self.request.maker}",
+            "finished": f"{len(self.finished):,} of {counted(len(self.runs), 'model')}",
+        }
+        return as_facts(f"{type(self).__name__} in {self.path}", facts)
+
     @staticmethod
     def begin(path: str | Path, request: Request) -> Folder:
-        """The folder for a request: new, or the one that holds the same. Anything else is refused, and left as it is.
+        """Makes a new folder for a request, or continues the folder of the same request.
 
-        Runs that are asked for in addition join those that are there; models that are finished stay.
+        A folder with another request is refused and stays unchanged. Runs that only the new request has are added.
+        Finished models stay.
         """
         folder = usable_folder(path)
         file, before = folder / "request.json", None
-        with locked(folder, ".request.lock", wait=True):  # for a moment, also by those who hold the folder
-            if file.exists():
+        with locked(folder, ".request.lock", wait=True):  # for a moment; a process that holds the folder takes it, too
+            if is_there(file):
                 before = _read(file)
                 _refuse_another(folder, before, request)
-                request = before.grown(request, {path.stem for path in (folder / "models").glob("*.safetensors")})
+                request = before.grown(request, _finished(folder))
             if before is None or request.plain() != before.plain():
                 write_json(file, request.plain())
         Store.create(folder)
@@ -65,19 +76,20 @@ class Folder:
 
     @staticmethod
     def open(path: str | Path) -> Folder:
-        """A folder that is there, or the results of that name that come with Sober."""
+        """An existing folder, or results that come with Sober, by their name."""
         folder = Path(path)
         if not folder.exists():
             folder = shipped().get(str(path), folder)
-        if not (folder / "request.json").exists():
+        if not is_there(folder / "request.json"):
             if earlier := [name for name in EARLIER if (folder / name).exists()]:
                 raise RequestError(
                     f"{folder} was made by an earlier version of Sober ({earlier[0]}): make a new folder, or load its "
                     f"models one by one with sober.load"
                 )
-            raise RequestError(
-                f"{folder} holds no results: make some with 'sober train WORLD --out {folder}', or fit, tune or study"
-            )
+            if not folder.exists() and (alike := nearest(str(folder), _folders_of_results(folder.parent))):
+                raise RequestError(f"there is no folder {str(folder)!r}: {choices(str(folder), alike)}")
+            train = shell_command("sober", "train", "WORLD", "--out", folder)
+            raise RequestError(f"{folder} holds no results: make some with `{train}`, or with fit, tune or study")
         return Folder(folder, _read(folder / "request.json"))
 
     @functools.cached_property
@@ -86,87 +98,74 @@ class Folder:
 
     @functools.cached_property
     def fixed(self) -> bool:
-        """Whether it is only read: it comes with Sober, which its note says, or cannot be written to."""
+        """Whether the folder is only read: it comes with Sober and so has a note, or the system forbids writing."""
         return (self.path / NOTE).exists() or not os.access(self.path, os.W_OK)
 
     def need_change(self) -> None:
-        """Refuses to change what is only read."""
+        """Refuses to change a folder that is only read."""
         if self.fixed:
             raise RequestError(f"{self.path} is only read: to add to it, copy it elsewhere, without its {NOTE}")
 
     def beside(self, name: str) -> Path:
-        """Where something about it is written, unless told: into it, or here where it is only read."""
+        """Where a report or picture goes by default: into the folder; if that is only read, the current folder."""
         return Path(f"{self.path.resolve().name}-{name}") if self.fixed else self.path / name
 
     @property
-    def runs(self) -> dict[str, Run]:
-        """By identity."""
-        return self.request.runs
-
-    @functools.cached_property
-    def families(self) -> dict[str, Family]:
-        """The runs on each world, by its label."""
-        by_world = self.request.by_world()
-        return {label: Family(self.path, self.request.worlds[label], runs) for label, runs in by_world.items()}
-
-    def family(self) -> Family:
-        """The runs of the only world; refused where there are several."""
-        if len(self.families) != 1:
-            raise RequestError(f"{self.path} has runs on {listed(self.families) or 'no world'}: choose one of them")
-        return next(iter(self.families.values()))
-
-    def family_of(self, run: Run) -> Family:
-        return self.families[run.world]
+    def runs(self) -> tuple[Run, ...]:
+        return tuple(self.request.runs.values())
 
     @property
     def finished(self) -> tuple[Run, ...]:
-        """The runs whose models are there."""
-        return tuple(run for run in self.runs.values() if self.model_path(run).exists())
+        """The runs whose models are in the folder."""
+        return finished_runs(self.path, self.runs)
 
     def model_path(self, run: Run) -> Path:
-        return self.path / "models" / f"{run.identity}.safetensors"
-
-    def model(self, run: Run) -> Model:
-        return self.family_of(run).model(run)
+        """The file of a run's model. It exists once the model is finished."""
+        return model_path(self.path, run)
 
     def run(self, name: str) -> Run:
-        """The run whose identity begins so."""
-        begun = [run for identity, run in self.runs.items() if identity.startswith(name)]
-        if len(begun) != 1:
-            what = "no run" if not begun else f"{len(begun)} runs"
-            raise RequestError(f"{what} of {self.path} begin with {name!r}: choose from {listed(self.runs)}")
-        return begun[0]
+        """The run whose identity begins with `name`."""
+        matching = [run for run in self.runs if run.identity.startswith(name)]
+        if len(matching) != 1:
+            count = "no run" if not matching else f"{len(matching)} runs"
+            beginning = "begin" if len(matching) > 1 else "begins"
+            names = [run.identity for run in matching or self.runs]
+            raise RequestError(f"{count} of {self.path} {beginning} with {name!r}: {choices(name, names)}")
+        return matching[0]
 
     def need_models(self) -> tuple[Run, ...]:
-        """The finished runs, of which there must be some."""
+        """The finished runs; an error if there are none."""
         if not self.finished:
             if self.fixed:
                 raise RequestError(f"{self.path} keeps no models, which this needs: train them with sober train")
             raise RequestError(f"{self.path} has no finished model: run the command that made it again to go on")
         return self.finished
 
-    @functools.cached_property
-    def words(self) -> Callable[[Run], str]:
-        """A run's setting in words, as far as it differs from that of the others."""
-        return Words(list(self.runs.values()))
-
     def summary(self) -> str:
-        return summary(list(self.runs.values()))
+        """The folder's runs in a few words, for messages: `30 runs of beta_vae on dsprites, 6000 steps`."""
+        values = {name: listed({getattr(run, name) for run in self.runs}) for name in ("method", "world", "steps")}
+        return f"{counted(len(self.runs), 'run')} of {values['method']} on {values['world']}, {values['steps']} steps"
 
     def checkpoints(self, cohort: Cohort) -> Path:
+        """The folder for a cohort's checkpoints."""
         return self.path / "checkpoints" / cohort.name
 
     def cohorts(self, runs: Sequence[Run]) -> list[Cohort]:
-        """The cohorts that hold these runs, with no others in them."""
+        """The request's cohorts, reduced to these runs."""
         wanted = {run.identity for run in runs}
-        parts = [[run for run in cohort.runs if run.identity in wanted] for cohort in self.request.cohorts]
-        return [Cohort.of(part) for part in parts if part]
+        reduced = [[run for run in cohort.runs if run.identity in wanted] for cohort in self.request.cohorts]
+        return [Cohort.of(members) for members in reduced if members]
+
+
+def _finished(folder: Path) -> set[str]:
+    """The identities of the runs whose models are in a folder."""
+    return {name.removesuffix(ENDING) for name in folder_names(folder / "models", ENDING)}
 
 
 def usable_folder(path: str | Path) -> Path:
-    """A folder that can be written to, and holds results or nothing; else it is refused, and nothing written there."""
+    """The folder, if it can be written to and is empty or holds results. Another one is refused and stays unchanged."""
     folder = writable_folder(Path(path))
-    if not (folder / "request.json").exists() and any(not each.name.startswith(".") for each in folder.iterdir()):
+    if not is_there(folder / "request.json") and any(not file.name.startswith(".") for file in folder.iterdir()):
         raise RequestError(f"{folder} is not empty and holds no results: choose another --out")
     return folder
 
@@ -179,13 +178,18 @@ def _read(file: Path) -> Request:
         return Request.of(plain)
     except RequestError:
         raise
-    except (KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise RequestError(f"{file} is not a request of Sober's ({error!r}): choose another folder") from error
 
 
-def _refuse_another(folder: Path, before: Request, now: Request) -> None:
-    """The one place where a folder that holds something else is refused, and the difference named."""
-    if before.maker != now.maker:
-        raise RequestError(f"{folder} holds {HELD[before.maker]}, not {HELD[now.maker]}: choose another --out")
-    if different := differences(before.asked, now.asked):
+def _refuse_another(folder: Path, before: Request, request: Request) -> None:
+    """Refuses a folder whose request is another one, and names the difference."""
+    if before.maker != request.maker:
+        raise RequestError(f"{folder} holds {HELD[before.maker]}, not {HELD[request.maker]}: choose another --out")
+    if different := differences(before.asked, request.asked):
         raise RequestError(f"{folder} holds {HELD[before.maker]} with {different}: choose another --out")
+
+
+def _folders_of_results(parent: Path) -> list[str]:
+    """The names of the results that come with Sober, and the paths of the folders of results in `parent`."""
+    return [*shipped(), *(str(path.parent) for path in parent.glob("*/request.json"))]

@@ -7,25 +7,25 @@ import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sober.results.papers import Made
+from sober.results.tables.table import ResultTable
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-def write(made: Made, folder: str | Path) -> list[Path]:
-    """NAME.md, NAME.tex and NAME.parquet, each with the caption."""
+def write_table(result: ResultTable, folder: str | Path) -> list[Path]:
+    """Writes NAME.md, NAME.tex and NAME.parquet, each with the caption."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"{made.table.name}.{ending}" for ending in ("md", "tex", "parquet")]
-    paths[0].write_text(markdown(made.frame, made.caption), encoding="utf-8")
-    paths[1].write_text(latex(made.frame, made.caption), encoding="ascii")
-    made.frame.write_parquet(paths[2], metadata={"caption": made.caption})
+    paths = [folder / f"{result.table.name}.{ending}" for ending in ("md", "tex", "parquet")]
+    paths[0].write_text(markdown(result.frame, result.caption), encoding="utf-8")
+    paths[1].write_text(latex(result.frame, result.caption), encoding="ascii")
+    result.frame.write_parquet(paths[2], metadata={"caption": result.caption})
     return paths
 
 
 def markdown(frame: pl.DataFrame, caption: str = "") -> str:
-    """A table that reads well as text, too: numbers to the right."""
+    """A Markdown table that is also readable as plain text. Columns of numbers are aligned to the right."""
     ends = [f"{'-' * 2}{':' if kind.is_numeric() else '-'}" for kind in frame.dtypes]
     lines = [frame.columns, ends, *_cells(frame)]
     table = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
@@ -33,7 +33,7 @@ def markdown(frame: pl.DataFrame, caption: str = "") -> str:
 
 
 def latex(frame: pl.DataFrame, caption: str = "") -> str:
-    """A table for the package booktabs, in ASCII; one with a caption floats."""
+    """A table for the package booktabs, in ASCII. A caption makes it a floating `table`."""
     ends = "".join("r" if kind.is_numeric() else "l" for kind in frame.dtypes)
     lines = [frame.columns, *_cells(frame)]
     head, *body = (" & ".join(escaped(re.sub(r"^-(?=\d)", "−", cell)) for cell in line) + r" \\" for line in lines)
@@ -72,7 +72,7 @@ ACCENTS = {"\u0300": "`", "\u0301": "'", "\u0302": "^", "\u0303": "~", "\u0308":
 
 
 def escaped(text: str) -> str:
-    """Text as LaTeX in ASCII: marks escaped, Greek letters and accents spelt out, the rest as code points."""
+    """Text as LaTeX in ASCII: marks escaped, Greek letters and accents spelt out, other letters as code points."""
     return "".join(map(_escaped_mark, unicodedata.normalize("NFC", text)))
 
 

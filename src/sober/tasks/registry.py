@@ -5,10 +5,12 @@ Importing this needs no JAX, so a task that works with models imports it when it
 
 from __future__ import annotations
 
-from sober.errors import UnknownError, listed
+from sober.contracts import find
+from sober.errors import unknown
 from sober.tasks.abstract_reasoning import abstract_reasoning
 from sober.tasks.downstream import downstream
 from sober.tasks.fid import fid
+from sober.tasks.readout import readout
 from sober.tasks.task import Task
 from sober.tasks.zero_shot import zero_shot
 
@@ -17,21 +19,18 @@ TASKS: dict[str, Task] = {
     "zero_shot": zero_shot,
     "abstract_reasoning": abstract_reasoning,
     "fid": fid,
+    "readout": readout,
 }
 
 
 def find_task(name: str) -> Task:
     """The task of that name."""
-    if name not in TASKS:
-        raise UnknownError(f"there is no task {name!r}: there are {listed(TASKS)}")
-    return TASKS[name]
+    return find("task", TASKS, name, "`sober tasks` lists all tasks")
 
 
 def task_of(score: str) -> Task:
-    """The task that a score belongs to."""
+    """The task that computes a score."""
     for task in TASKS.values():
         if score in task.scores:
             return task
-    raise UnknownError(
-        f"there is no score {score!r} of a task: there are {listed(n for t in TASKS.values() for n in t.scores)}"
-    )
+    raise unknown("score of a task", [name for task in TASKS.values() for name in task.scores], score)

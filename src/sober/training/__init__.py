@@ -1,1 +1,1 @@
-"""Training: the one loop, cohorts, checkpoints and the data that is fed to them."""
+"""Training: the training loop, cohorts, checkpoints and the data feed."""

@@ -1,7 +1,7 @@
-"""Cohorts in training, on disk: all that is needed to go on bit for bit.
+"""Checkpoints of cohorts in training. A training resumed from one ends with the same bits.
 
-cohorts.json                    which runs train at once, as lists of identities
-IDENTITY-COUNT.safetensors      the latest checkpoint of a cohort, by its first run and size
+cohorts.json                    the cohorts, as lists of run identities
+IDENTITY-COUNT.safetensors      the latest checkpoint of a cohort, named by its first run and its size
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ import numpy as np
 
 from sober.errors import RequestError
 from sober.files import load_arrays, read_json, save_arrays, write_json
-from sober.models.trees import named_arrays, tree_of
-from sober.spread import Spread
-from sober.training.cohort import PLACES, Carry, Inputs, Program
+from sober.model_placement import ModelPlacement
+from sober.models.named_arrays import named_arrays, tree_from_arrays
+from sober.training.cohort import PLACEMENT, Carry, Inputs, Program
 from sober.types import Run
 
-Log = list[tuple[int, dict[str, np.ndarray]]]  # a step, and the mean of every term up to it, per model
+Log = list[tuple[int, dict[str, np.ndarray]]]  # a step, and the mean of every term since the entry before it, per model
 
 
 class Checkpoints:
-    """The folder in which some runs keep their checkpoints while they train."""
+    """The folder with the checkpoints of some runs while they train."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def cohorts(self, runs: Sequence[Run]) -> list[list[Run]] | None:
-        """Which runs train at once, where that was written down: a resumed training keeps its shapes, and its bits."""
+        """The cohorts of an earlier training, or None. Resumed with the same cohorts, models keep the same bits."""
         path = self.folder / "cohorts.json"
         if not path.exists():
             return None
@@ -49,26 +49,26 @@ class Checkpoints:
         return self.folder / f"{runs[0].identity}-{len(runs)}.safetensors"
 
     def save(self, runs: Sequence[Run], carry: Carry, log: Log) -> None:
-        """Writes a checkpoint of a cohort on the host: of its models alone, however many devices they are on."""
+        """Writes a checkpoint of a cohort whose arrays are on the host."""
         arrays = named_arrays(carry, "carry") | {"log.step": np.array([step for step, _ in log], np.int32)}
         for name in log[0][1] if log else ():
             arrays[f"log.{name}"] = np.stack([entry[name] for _, entry in log])  # (T, M)
-        save_arrays(self.path(runs), arrays, _about(runs))
+        save_arrays(self.path(runs), arrays, _metadata(runs))
 
     def restore(
-        self, runs: Sequence[Run], program: Program, inputs: Inputs, example: Any, spread: Spread
+        self, runs: Sequence[Run], program: Program, inputs: Inputs, example: Any, placement: ModelPlacement
     ) -> tuple[Carry, Log]:
         """The cohort at its latest checkpoint, or at step 0, on its devices."""
         path = self.path(runs)
         if not path.exists():
-            return program.init(spread.place(inputs), example), []
+            return program.init(placement.place(inputs), example), []
         try:
-            arrays, about = load_arrays(path)
+            arrays, metadata = load_arrays(path)
         except RequestError as error:
             raise RequestError(f"{error}: move it elsewhere to train these models from the start") from error
-        if about != _about(runs):
+        if metadata != _metadata(runs):
             raise RequestError(f"{path} is a checkpoint of other runs: move it elsewhere to train these from the start")
-        carry = spread.place(tree_of(program.shapes(inputs, example), arrays, "carry"), PLACES)
+        carry = placement.place(tree_from_arrays(program.shapes(inputs, example), arrays, "carry"), PLACEMENT)
         names = [name for name in arrays if name.startswith("log.") and name != "log.step"]
         log = [
             (int(step), {name.removeprefix("log."): arrays[name][entry] for name in names})
@@ -77,34 +77,28 @@ class Checkpoints:
         return carry, log
 
     def halve(self, runs: Sequence[Run], middle: int) -> None:
-        """Makes two checkpoints of one, of the runs before `middle` and of the others."""
+        """Splits a checkpoint in two: the runs before `middle`, and the others."""
         if not self.path(runs).exists():
             return
         arrays, _ = load_arrays(self.path(runs))
-        for part in (slice(0, middle), slice(middle, None)):
-            of_part = {name: _of_models(name, array, part) for name, array in arrays.items()}
-            save_arrays(self.path(runs[part]), of_part, _about(runs[part]))
-
-    def keep_first(self, runs: Sequence[Run], count: int, other: Checkpoints) -> None:
-        """Writes the checkpoint of the first of some runs into another folder."""
-        arrays, _ = load_arrays(self.path(runs))
-        first = {name: _of_models(name, array, slice(0, count)) for name, array in arrays.items()}
-        save_arrays(other.path(runs[:count]), first, _about(runs[:count]))
+        for half in (slice(0, middle), slice(middle, None)):
+            half_arrays = {name: _rows_of_models(name, array, half) for name, array in arrays.items()}
+            save_arrays(self.path(runs[half]), half_arrays, _metadata(runs[half]))
 
     def drop(self, runs: Sequence[Run]) -> None:
         self.path(runs).unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Removes the folder, once all is trained."""
+        """Removes the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _about(runs: Sequence[Run]) -> Mapping[str, str]:
+def _metadata(runs: Sequence[Run]) -> Mapping[str, str]:
     return {"kind": "sober.checkpoint", "runs": json.dumps([run.identity for run in runs])}
 
 
-def _of_models(name: str, array: np.ndarray, part: slice) -> np.ndarray:
+def _rows_of_models(name: str, array: np.ndarray, models: slice) -> np.ndarray:
     """The rows of some models in one array of a checkpoint."""
     if name in ("carry.step", "log.step"):
         return array
-    return array[:, part] if name.startswith("log.") else array[part]
+    return array[:, models] if name.startswith("log.") else array[models]

@@ -1,4 +1,4 @@
-"""The data that a training is fed, step by step."""
+"""The data feed of a training, step by step."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from sober.spread import Spread
+from sober.model_placement import ModelPlacement
 from sober.worlds import World
 
 
 class Feed:
-    """The data to train on, step by step, on the devices of the models that train (one, where they are not given).
+    """The data to train on, placed on the devices of the models (by default on one device).
 
-    Where it comes in shards, the next is fetched while this one is in use.
+    If the data comes in shards, the feed fetches the next shard while the current one is in use.
     """
 
-    def __init__(self, world: World, spread: Spread | None = None) -> None:
-        self.world, self.spread = world, spread or Spread(1)
-        self.waited = 0.0  # seconds, for data
-        self.pool = ThreadPoolExecutor(1)  # which starts no thread until it is given something to do
-        self.now: tuple[Any, int | None] | None = None
+    def __init__(self, world: World, placement: ModelPlacement | None = None) -> None:
+        self.world, self.placement = world, placement or ModelPlacement(1)
+        self.waited = 0.0  # seconds spent waiting for data
+        self.pool = ThreadPoolExecutor(1)  # starts its thread with the first task
+        self.current: tuple[Any, int | None] | None = None
         self.next: Future[tuple[Any, int | None]] | None = None
 
     def at(self, step: int, steps: int) -> tuple[Any, int]:
-        """The data for a step, and the step at which to ask again."""
+        """The data for a step, and the first later step that needs other data."""
         started = time.monotonic()
-        if self.now is None:
-            self.now = self._shard(step)
-        elif self.now[1] is not None and step >= self.now[1]:
+        if self.current is None:
+            self.current = self._shard(step)
+        elif self.current[1] is not None and step >= self.current[1]:
             assert self.next is not None
-            self.now = None  # so that two shards are on the device at a time, not three
-            self.now = self.next.result()
+            self.current = None  # so that two shards are on the device, not three
+            self.current = self.next.result()
             self.next = None
-        data, end = self.now
+        data, end = self.current
         if end is not None and end < steps and self.next is None:
             self.next = self.pool.submit(self._shard, end)
         self.waited += time.monotonic() - started
@@ -41,4 +41,4 @@ class Feed:
 
     def _shard(self, step: int) -> tuple[Any, int | None]:
         data, end = self.world.shard(step)
-        return self.spread.copied(data), end
+        return self.placement.replicated(data), end

@@ -1,4 +1,4 @@
-"""Where training stands, for whoever watches, and how it is asked to stop."""
+"""The progress of a training, and requests to stop it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
 
-class Progress(NamedTuple):
-    """Where training stands, for a person to watch."""
+class TrainingProgress(NamedTuple):
+    """How far a training is."""
 
     done: int  # model-steps
     total: int
-    rate: float  # model-steps a second, compilation left out; 0 until it is known
+    rate: float  # model-steps per second without compilation; 0 before the first measurement
     seconds_left: float
     step: int
     steps: int
@@ -25,40 +25,42 @@ class Progress(NamedTuple):
 
 
 class Watcher(Protocol):
-    """Whoever watches a training: the command line draws a bar, a test may count."""
+    """Receives the progress of a training: the command line draws a bar, a test may count."""
 
-    def progress(self, progress: Progress) -> None: ...
+    def progress(self, progress: TrainingProgress) -> None: ...
 
     def note(self, text: str) -> None: ...
 
 
-class Quiet:
-    def progress(self, progress: Progress) -> None: ...
+class SilentWatcher:
+    """Ignores all progress."""
+
+    def progress(self, progress: TrainingProgress) -> None: ...
 
     def note(self, text: str) -> None: ...
 
 
 class Stopped(KeyboardInterrupt):
-    """Training was asked to stop and has, at a checkpoint."""
+    """Training stopped at a checkpoint, as requested."""
 
 
 @contextlib.contextmanager
 def stop_requests() -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set. A second Ctrl-C interrupts at once."""
+    """An event that Ctrl-C and SIGTERM set. A second Ctrl-C interrupts immediately."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    previous = {which: signal.getsignal(which) for which in (signal.SIGINT, signal.SIGTERM)}
+    previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
-    def handle(which: int, frame: Any) -> None:
+    def handle(number: int, frame: Any) -> None:
         stop.set()
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    for which in previous:
-        signal.signal(which, handle)
+    for number in previous:
+        signal.signal(number, handle)
     try:
         yield stop
     finally:
-        for which, handler in previous.items():
-            signal.signal(which, handler)
+        for number, handler in previous.items():
+            signal.signal(number, handler)

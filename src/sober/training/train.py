@@ -6,29 +6,43 @@ import gc
 import itertools
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from sober.device import evenly, free_memory, keep_compilations, local_devices, out_of_memory
+from sober.device import equal_chunks, free_memory, kept_compilations, local_devices, out_of_memory
 from sober.errors import RequestError, counted
+from sober.files.model_files import finished_runs, model_path
+from sober.model_placement import ModelPlacement
 from sober.models.family import Family
 from sober.models.model import Model
-from sober.spread import Spread
+from sober.nets.kernels.check import CheckBeside
 from sober.training.checkpoints import Checkpoints, Log
-from sober.training.cohort import PLACES, Carry, best_program, program, signature
+from sober.training.cohort import (
+    PLACEMENT,
+    AheadOfUse,
+    Carry,
+    Inputs,
+    Program,
+    fastest_program,
+    likely_program,
+    program,
+    signature,
+)
 from sober.training.feed import Feed
-from sober.training.progress import Progress, Quiet, Stopped, Watcher, stop_requests
+from sober.training.progress import SilentWatcher, Stopped, TrainingProgress, Watcher, stop_requests
 from sober.types import Run
 from sober.worlds import World
 
-LOG_ENTRIES = 100  # in a run's training curves
-CHUNK_SECONDS = 1.0  # between looks at the clock and at Ctrl-C
+LOG_ENTRIES = 100  # points of a training curve
+CHUNK_SECONDS = 1.0  # between checks for a checkpoint, Ctrl-C and progress
 CHECKPOINT_SECONDS = 60.0
 
 
+@kept_compilations()
 def train(
     family: Family,
     checkpoints: Path,
@@ -37,72 +51,73 @@ def train(
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     watcher: Watcher | None = None,
 ) -> None:
-    """Trains every run of a family that is not finished, and writes its model as soon as it is.
+    """Trains the unfinished runs of a family, and writes each model as soon as it is trained.
 
-    What is needed to go on after a stop is kept in the folder `checkpoints`, which goes away in the end. `at_once`
-    limits how many models train at once; without it the devices' memory does. Ctrl-C or SIGTERM stops at a checkpoint
-    and raises `Stopped`.
+    The folder `checkpoints` holds what a stopped training needs to resume; it is removed at the end. `at_once` limits
+    how many models train at once; by default the devices' memory does. Ctrl-C or SIGTERM stops at a checkpoint and
+    raises `Stopped`.
     """
-    keep_compilations()
-    kept, watcher = Checkpoints(checkpoints), watcher or Quiet()
+    store, watcher = Checkpoints(checkpoints), watcher or SilentWatcher()
     with stop_requests() as stop:
-        cohorts = _Cohorts(family, kept, at_once)
+        cohorts = _Cohorts(family, store, at_once)
         clock = _Clock(cohorts, watcher)
         while (number := cohorts.next_unfinished()) is not None:
             fits = True
             try:
-                _train_cohort(family, kept, cohorts.runs[number], stop, checkpoint_seconds, watcher, clock)
+                _train_cohort(family, store, cohorts.runs[number], stop, checkpoint_seconds, watcher, clock)
             except jax.errors.JaxRuntimeError as error:
                 if not out_of_memory(error):
                     raise
                 fits = False
-            if not fits:  # outside the handler: the error held on to the arrays that did not fit
+            if not fits:  # outside the handler: the error holds references to the arrays that did not fit
                 gc.collect()
                 cohorts.halve(number)
                 watcher.note(f"out of memory: going on with {counted(len(cohorts.runs[number]), 'model')} at once")
-    kept.clear()
+    store.clear()
 
 
 class _Cohorts:
-    """Which runs train at once. On disk, so that a resumed training keeps its shapes and with them its bits."""
+    """The runs of each cohort. Stored on disk: a resumed training has the same shapes, and so the same bits."""
 
-    def __init__(self, family: Family, kept: Checkpoints, limit: int | None) -> None:
-        self.family, self.kept = family, kept
-        known = kept.cohorts(family.runs)
-        self.runs = _cohorts(family, limit) if known is None else known
-        if known is None:
-            kept.keep_cohorts(self.runs)
+    def __init__(self, family: Family, checkpoints: Checkpoints, limit: int | None) -> None:
+        self.family, self.checkpoints = family, checkpoints
+        stored = checkpoints.cohorts(family.runs)
+        self.runs = _cohorts(family, limit) if stored is None else stored
+        if stored is None:
+            checkpoints.keep_cohorts(self.runs)
 
     def next_unfinished(self) -> int | None:
         for number, runs in enumerate(self.runs):
-            if not all(self.family.model_path(run).exists() for run in runs):
+            if len(finished_runs(self.family.folder, runs)) < len(runs):
                 return number
         return None
 
     def halve(self, number: int) -> None:
-        """Splits a cohort that did not fit, and its checkpoint if it has one."""
+        """Splits a cohort that did not fit into memory, and its checkpoint if it has one."""
         runs = self.runs[number]
         if len(runs) == 1:
             raise RequestError(
                 f"run {runs[0].identity} alone does not fit into memory: use a smaller batch or smaller nets"
             )
         middle = (len(runs) + 1) // 2
-        self.kept.halve(runs, middle)
+        self.checkpoints.halve(runs, middle)
         self.runs[number : number + 1] = [runs[:middle], runs[middle:]]
-        self.kept.keep_cohorts(self.runs)
-        self.kept.drop(runs)  # last: a kill before this leaves the old cohorts with their checkpoint, or both
+        self.checkpoints.keep_cohorts(self.runs)
+        self.checkpoints.drop(
+            runs
+        )  # last: until then a kill leaves the old checkpoint, which the old list of cohorts needs
 
 
 def _cohorts(family: Family, limit: int | None) -> list[list[Run]]:
-    """Runs that share a program, in as few equal cohorts as fit, so that one compilation serves most of them."""
+    """Cohorts of runs that share a program: as few as fit into memory, and of equal size, to share compilations."""
     cohorts = []
-    for _, group in itertools.groupby(sorted(family.runs, key=_program_of), key=_program_of):
+    for _, group in itertools.groupby(sorted(family.runs, key=_signature_text), key=_signature_text):
         runs = list(group)
-        cohorts += evenly(runs, limit or _models_that_fit(family.world, runs))
+        cohorts += equal_chunks(runs, limit or _models_that_fit(family.world, runs))
     return cohorts
 
 
-def _program_of(run: Run) -> str:
+def _signature_text(run: Run) -> str:
     return repr(signature(run))
 
 
@@ -112,26 +127,26 @@ def _models_that_fit(world: World, runs: Sequence[Run]) -> int:
 
 
 class _Clock:
-    """Counts model-steps over all cohorts and how fast they pass, and tells whoever watches."""
+    """Measures model-steps per second over all cohorts, for the watcher."""
 
     def __init__(self, cohorts: _Cohorts, watcher: Watcher) -> None:
         self.cohorts, self.watcher = cohorts, watcher
         self.rate = 0.0
-        self.said: set[str] = set()
+        self.notes: set[str] = set()
 
     def note(self, text: str) -> None:
-        """Says something once, whichever cohort it is about."""
-        if text and text not in self.said:
+        """Passes a note to the watcher, only once if several cohorts have it."""
+        if text and text not in self.notes:
             self.watcher.note(text)
-        self.said.add(text)
+        self.notes.add(text)
 
-    def progress(self, runs: Sequence[Run], step: int, loss: float) -> Progress:
+    def progress(self, runs: Sequence[Run], step: int, loss: float) -> TrainingProgress:
         number = self.cohorts.runs.index(runs)  # type: ignore[arg-type]
-        before = [run for cohort in self.cohorts.runs[:number] for run in cohort]
+        earlier = [run for cohort in self.cohorts.runs[:number] for run in cohort]
         total = sum(run.steps for cohort in self.cohorts.runs for run in cohort)
-        done = sum(run.steps for run in before) + step * len(runs)
+        done = sum(run.steps for run in earlier) + step * len(runs)
         left = (total - done) / self.rate if self.rate else float("nan")
-        return Progress(
+        return TrainingProgress(
             done, total, self.rate, left, step, runs[0].steps, len(runs), number + 1, len(self.cohorts.runs), loss
         )
 
@@ -140,58 +155,99 @@ class _Clock:
         self.rate = rate if not self.rate else 0.7 * self.rate + 0.3 * rate
 
 
+class _Start(NamedTuple):
+    """What a cohort trains with, and where it stands."""
+
+    program: Program
+    check: CheckBeside
+    feed: Feed
+    inputs: Inputs
+    carry: Carry
+    log: Log
+
+
+def _begin(family: Family, checkpoints: Checkpoints, runs: list[Run], clock: _Clock) -> _Start:
+    """Chooses and compiles the program of a cohort, and makes its models or restores them from their checkpoint."""
+    world, placement = family.world, ModelPlacement(len(runs))
+    feed, example, steps = Feed(world, placement), world.example, runs[0].steps
+    fresh = not checkpoints.path(runs).exists()
+
+    def compiling(chosen: Program) -> AheadOfUse | None:
+        """The compilations of a program's functions in threads, if models begin here on one device."""
+        if not fresh or len(placement.devices) > 1:
+            return None
+        data, _ = feed.at(0, steps)
+        return chosen.compile_ahead(placement.place(chosen.inputs(runs)), data, example)
+
+    def compiling_meanwhile() -> Callable[[], Any]:
+        """Begins to compile the program that a trial of kernels will probably choose."""
+        compilations = compiling(likely_program(world, runs[0]))
+        return compilations.wait if compilations else lambda: None
+
+    compiled, reason, unchecked = fastest_program(
+        world, runs[0], placement.models_per_device, unchecked=True, meanwhile=compiling_meanwhile
+    )
+    clock.note(reason)
+    inputs = compiled.inputs(runs)
+    compilations = compiling(compiled)
+    if compilations:
+        compilations.init.result()
+    carry, log = checkpoints.restore(runs, compiled, inputs, example, placement)
+    if compilations:
+        compilations.advance.result()
+    return _Start(compiled, CheckBeside(unchecked), feed, placement.place(inputs), carry, log)
+
+
 def _train_cohort(
     family: Family,
-    kept: Checkpoints,
+    checkpoints: Checkpoints,
     runs: list[Run],
     stop: threading.Event,
     checkpoint_seconds: float,
     watcher: Watcher,
     clock: _Clock,
 ) -> None:
-    spread = Spread(len(runs))
-    compiled, why = best_program(family.world, runs[0], spread.each)
-    clock.note(why)
-    inputs = compiled.inputs(runs)
-    feed = Feed(family.world, spread)
-    carry, log = kept.restore(runs, compiled, inputs, family.world.example, spread)
-    inputs = spread.place(inputs)
-    step, steps = int(carry.step), runs[0].steps
-    every = max(1, steps // LOG_ENTRIES)
-    chunk, compiling, loss, saved = 1, True, float("nan"), time.monotonic()
+    compiled, check, feed, inputs, carry, log = _begin(family, checkpoints, runs, clock)
+    placement, step, steps = feed.placement, int(carry.step), runs[0].steps
+    log_steps = max(1, steps // LOG_ENTRIES)
+    chunk, first_chunk, loss, saved = 1, True, float("nan"), time.monotonic()
     while step < steps:
         data, end = feed.at(step, steps)
-        until = min(step + chunk, steps, (step // every + 1) * every, end)
+        until = min(step + chunk, steps, (step // log_steps + 1) * log_steps, end)
         started = time.monotonic()
         carry = jax.block_until_ready(compiled.advance(carry, data, inputs, until))
         seconds = time.monotonic() - started
-        if not compiling:
+        if not first_chunk:
             clock.took((until - step) * len(runs), seconds)
             chunk = max(1, min(4 * chunk, int((until - step) / seconds * CHUNK_SECONDS)))
-        compiling = False
+        first_chunk = False
         step = until
-        if step % every == 0 or step == steps:
-            carry, entry = _log_entry(carry, spread)
+        check.start()  # after compilation, which it would slow down
+        check.require_right()
+        if step % log_steps == 0 or step == steps:
+            carry, entry = _log_entry(carry, placement)
             log.append((step, entry))
             loss = float(np.nanmean(entry["loss"])) if np.isfinite(entry["loss"]).any() else float("nan")
         watcher.progress(clock.progress(runs, step, loss))
-        asked = stop.is_set() and step < steps
-        if asked or time.monotonic() - saved > checkpoint_seconds:
-            kept.save(runs, spread.trimmed(carry, PLACES), log)
+        stopping = stop.is_set() and step < steps
+        if stopping or time.monotonic() - saved > checkpoint_seconds:
+            check.require_right(wait=True)
+            checkpoints.save(runs, placement.fetched(carry, PLACEMENT), log)
             saved = time.monotonic()
-        if asked:
+        if stopping:
             raise Stopped(f"stopped at step {step} of {steps}; run the same command to go on")
-    _finish(family, runs, spread.trimmed(carry, PLACES), log, watcher)
-    kept.drop(runs)
+    check.require_right(wait=True)
+    _finish(family, runs, placement.fetched(carry, PLACEMENT), log, watcher)
+    checkpoints.drop(runs)
 
 
-def _log_entry(carry: Carry, spread: Spread) -> tuple[Carry, dict[str, np.ndarray]]:
-    """The mean of every term since the last entry, per model (NaN once it has diverged), and the sums emptied."""
-    sums, counts = spread.trimmed((carry.sums, carry.counts))
+def _log_entry(carry: Carry, placement: ModelPlacement) -> tuple[Carry, dict[str, np.ndarray]]:
+    """Sums set to zero, and the mean of every term since the last entry, per model (NaN after it diverged)."""
+    sums, counts = placement.fetched((carry.sums, carry.counts))
     with np.errstate(invalid="ignore", divide="ignore"):
         entry = {name: total / counts for name, total in sums.items()}
-    empty = spread.place(jax.tree.map(np.zeros_like, (sums, counts)))
-    return carry._replace(sums=empty[0], counts=empty[1]), entry
+    zeros = placement.place(jax.tree.map(np.zeros_like, (sums, counts)))
+    return carry._replace(sums=zeros[0], counts=zeros[1]), entry
 
 
 def _finish(family: Family, runs: Sequence[Run], carry: Carry, log: Log, watcher: Watcher) -> None:
@@ -206,6 +262,6 @@ def _finish(family: Family, runs: Sequence[Run], carry: Carry, log: Log, watcher
             jax.tree.map(lambda leaf: leaf[m], autoencoders),  # noqa: B023 (used at once)
             int(diverged[m]) if diverged[m] >= 0 else None,
             {"step": steps, **curves},
-        ).save(family.model_path(run))
+        ).save(model_path(family.folder, run))
         if diverged[m] >= 0:
             watcher.note(f"run {run.identity} diverged at step {diverged[m]} and was frozen there")

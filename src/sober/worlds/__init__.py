@@ -1,25 +1,28 @@
-"""Worlds, by name. To add one: its file in a folder here, one line in `WORLDS`, its test."""
+"""Worlds by name. To add a world: its file in a folder here, one line in `WORLDS`, its test."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import inspect
-import re
+from collections.abc import Sequence
 from typing import Any
 
-from sober.errors import MissingError, RequestError, UnknownError, listed
+from sober.errors import MissingError, RequestError, choices, listed, unknown
+from sober.types import WorldSpec
 from sober.worlds.drawn.abstract_dsprites import AbstractDSprites
 from sober.worlds.drawn.blocks import Blocks
 from sober.worlds.drawn.color_dsprites import ColorDSprites
+from sober.worlds.drawn.desk import Desk
 from sober.worlds.drawn.dsprites import DSprites
 from sober.worlds.drawn.heads import Heads
+from sober.worlds.drawn.letters import Letters
 from sober.worlds.drawn.noisy_dsprites import NoisyDSprites
 from sober.worlds.drawn.rooms import Rooms
 from sober.worlds.drawn.scream_dsprites import ScreamDSprites
 from sober.worlds.drawn.teapots import Teapots
-from sober.worlds.pictures.given import from_array, from_dataset, from_iterable
-from sober.worlds.pictures.own import OwnPictures
+from sober.worlds.pictures.from_python import from_array, from_dataset, from_iterable
+from sober.worlds.pictures.own_pictures import OwnPictures
 from sober.worlds.published.cars3d import Cars3D
 from sober.worlds.published.celeba import CelebA
 from sober.worlds.published.chairs3d import Chairs3D
@@ -39,9 +42,11 @@ WORLDS: dict[str, type[World]] = {
     "chairs3d": Chairs3D,
     "color_dsprites": ColorDSprites,
     "comp_cars": CompCars,
+    "desk": Desk,
     "dsprites": DSprites,
     "faces3d": Faces3D,
     "heads": Heads,
+    "letters": Letters,
     "mpi3d_real": MPI3DReal,
     "mpi3d_realistic": MPI3DRealistic,
     "mpi3d_toy": MPI3DToy,
@@ -54,46 +59,58 @@ WORLDS: dict[str, type[World]] = {
     "teapots": Teapots,
 }
 
-
-def world(spec: str) -> World:
-    """The world of this name; options follow a colon, as in `dsprites:file=dsprites.npz`, and views of it a bar, as in
-    `dsprites | part train 0.8` (see `sober.worlds.views`)."""
-    opened, *views = spec.split(" | ")
-    entries = [VIEWS.get(each.strip().partition(" ")[0]) for each in views]
-    return _opened(spec, WORLDS.get(opened.strip().partition(":")[0]), *entries)
+OPEN_WORLDS = 4
 
 
-@functools.lru_cache(maxsize=4)
-def _opened(spec: str, *entries: Any) -> World:
-    """A world is kept open, unless another has taken its place in the registry, or one of its views'."""
-    opened, *views = spec.split(" | ")
-    return functools.reduce(view, views, _named(opened.strip()))
+def world(spec: str | WorldSpec, *, views: str | Sequence[str] = (), **options: object) -> World:
+    """Opens a world by its name, with options and views either in its written form or as arguments.
 
+    >>> sober.world("dsprites | part train 0.8")
+    >>> sober.world("dsprites", views=["part train 0.8"])
+    >>> sober.world("pictures", folder="photos", size=32)
 
-def check_views(spec: str) -> None:
-    """An error where a spec asks for a view, a factor or a class that there is not. Fetches nothing.
-
-    Factors are known without files. A view that needs more, as one that looks at labels in a file, is read and then
-    passed over: it chooses pictures, and leaves the factors as they are.
+    The written form is described at `sober.types.WorldSpec`, views at `sober.worlds.views`. An option of
+    None keeps its default.
     """
-    opened, *views = spec.split(" | ")
-    so_far = _named(opened.strip()).offline()
-    for text in views:
+    written = spec if isinstance(spec, WorldSpec) else WorldSpec.parse(spec)
+    chosen = {name: str(value) for name, value in options.items() if value is not None}
+    if twice := written.options.keys() & chosen.keys():
+        raise RequestError(f"world {written.name!r} has option {listed(twice)} twice: in its name and as an argument")
+    views = (views,) if isinstance(views, str) else tuple(views)
+    full_spec = WorldSpec(written.name, {**written.options, **chosen}, written.views + views)
+    return _opened(full_spec, WORLDS.get(full_spec.name), *map(VIEWS.get, full_spec.view_names))
+
+
+@functools.lru_cache(maxsize=OPEN_WORLDS)
+def _opened(spec: WorldSpec, *entries: Any) -> World:
+    """Opens a world; the last `OPEN_WORLDS` stay open with their pictures.
+
+    `entries` are its classes in the registries: if one is replaced, the world is opened anew.
+    """
+    return functools.reduce(view, spec.views, _without_views(spec))
+
+
+def check_views(spec: str | WorldSpec) -> None:
+    """Refuses a spec that names an unknown world, option, view, factor or class. Reads and fetches no pictures.
+
+    Factors are known without files. A view that needs files, such as a condition on labels in a file, is skipped: it
+    chooses pictures and leaves the factors as they are.
+    """
+    spec = spec if isinstance(spec, WorldSpec) else WorldSpec.parse(spec)
+    checked = _without_views(spec).offline()
+    for text in spec.views:
         with contextlib.suppress(MissingError):
-            so_far = view(so_far, text)
+            checked = view(checked, text)
 
 
-def _named(spec: str) -> World:
-    name, _, options = spec.partition(":")
-    if name not in WORLDS:
-        raise UnknownError(f"unknown world {name!r}: choose one of {listed(WORLDS)}")
-    # A comma begins another option only before NAME=, so that a path may hold commas.
-    pairs = dict(option.partition("=")[::2] for option in re.split(r",(?=\w+=)", options) if option)
-    takes = inspect.signature(WORLDS[name]).parameters
-    if unknown := pairs.keys() - takes.keys():
-        has = f"it takes {listed(takes)}" if takes else "it takes none"
-        raise RequestError(f"world {name!r} has no option {listed(unknown)!r}: {has}")
-    return WORLDS[name](**pairs)
+def _without_views(spec: WorldSpec) -> World:
+    if spec.name not in WORLDS:
+        raise unknown("world", WORLDS, spec.name, "`sober worlds` lists all worlds")
+    parameters = inspect.signature(WORLDS[spec.name]).parameters
+    if others := spec.options.keys() - parameters.keys():
+        advice = choices(min(others), parameters)
+        raise RequestError(f"world {spec.name!r} has no option {listed(others)!r}: {advice}")
+    return WORLDS[spec.name](**spec.options)
 
 
 __all__ = [
@@ -102,6 +119,7 @@ __all__ = [
     "Grid",
     "Sample",
     "World",
+    "WorldSpec",
     "check_views",
     "from_array",
     "from_dataset",

@@ -1,11 +1,22 @@
 """Kernels for a GPU: the convolutions of many small models at once, where plain layers would copy pixels about.
 
-`why_not` and `why_not_here` say whether they do, `tried` whether they are right and faster on this machine, and `down`
-and `up` are the runs of layers. Pallas is imported where a kernel is asked for, and not before.
+`unmet_requirement` and `unmet_here` say why kernels do not apply. `trial_verdicts` says whether they are right and
+faster on this machine. `down` and `up` compute runs of layers. Pallas is imported when a kernel is first asked for.
 """
 
-from sober.nets.kernels.reasons import why_not, why_not_here
+from sober.nets.kernels.requirements import unmet_here, unmet_requirement
 from sober.nets.kernels.stacks import down, up
-from sober.nets.kernels.trial import Verdict, tried
+from sober.nets.kernels.trial import Verdicts, trial_verdict, trial_verdicts
+from sober.nets.kernels.verdicts import Case, Verdict
 
-__all__ = ["Verdict", "down", "tried", "up", "why_not", "why_not_here"]
+__all__ = [
+    "Case",
+    "Verdict",
+    "Verdicts",
+    "down",
+    "trial_verdict",
+    "trial_verdicts",
+    "unmet_here",
+    "unmet_requirement",
+    "up",
+]

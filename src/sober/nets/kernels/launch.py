@@ -1,26 +1,26 @@
-"""How kernels are launched: what one program does, by the kernel and the height of its coarse grid.
+"""Launch settings: the work of one program, by kernel and height of the coarse grid.
 
 Measured on one H200 in bfloat16, for pictures of 64 x 64 x 1, widths 32, 32, 64, 64 and tiles of 64 rows. Other shapes
-take the nearest row, cut to what they have. After a change of stages check a kernel again on a GPU
+use the settings of the nearest height, cut to their size. After a change of stages check a kernel again on a GPU
 (`benchmarks/kernels.py`): one pattern that is not used here was silently wrong with three stages and right with two.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from sober.nets.kernels.plan import ROWS, Grids, power_of_two
+from sober.nets.kernels.layout import ROWS, Grids, power_of_two
 
-SHARED = (227 - 16) * 1024  # bytes: what a program of a Hopper GPU can have, less what the compiler adds
-SUMS = 8192  # numbers that a program of `down` sums, at most: what was measured; with more, registers run out
+SHARED = (227 - 16) * 1024  # bytes that a program of a Hopper GPU can have, less 16 KiB that the compiler adds
+SUMS = 8192  # the most numbers that a program of `down` sums, as measured; with more, registers run out
 
 
 class Launch(NamedTuple):
-    """What one program does."""
+    """The work of one program, and how it is compiled."""
 
     pixels: int = 2  # coarse pixels at once
-    parts: int = 1  # into which the blocks, or pixels, are cut, one for each program
+    parts: int = 1  # the blocks, or pixels, are cut into this many parts, one per program
     warps: int = 4
     stages: int = 3
     bands: int = 2  # rows of blocks at once
@@ -28,6 +28,7 @@ class Launch(NamedTuple):
 
 
 Table = dict[tuple[str, int], Launch]
+LaunchTable = Literal["few", "many"]  # by how many models train at once
 
 MANY: Table = {
     ("down", 16): Launch(pixels=4),
@@ -39,7 +40,7 @@ MANY: Table = {
     ("up", 16): Launch(parts=17),
     ("up", 8): Launch(parts=2),
     ("up", 4): Launch(warps=8),
-    ("up_back", 16): Launch(parts=17, columns=64),  # not measured: that of `up`, with fewer registers
+    ("up_back", 16): Launch(parts=17, columns=64),  # not measured: as for `up`, with fewer registers
     ("up_back", 8): Launch(parts=3, warps=8),
     ("up_back", 4): Launch(warps=8),
     ("weight_gradient", 16): Launch(warps=8),
@@ -49,7 +50,7 @@ MANY: Table = {
     ("thin_down", 32): Launch(pixels=4, warps=8),
     ("thin_up", 32): Launch(),
     ("thin_back", 32): Launch(parts=32),
-    ("thin_input_gradient", 32): Launch(parts=32),  # these two not measured: those of both in one
+    ("thin_input_gradient", 32): Launch(parts=32),  # these two not measured: as for `thin_back`, which does both
     ("thin_weight_gradient", 32): Launch(parts=32),
 }
 
@@ -75,16 +76,24 @@ FEW: Table = MANY | {
 CROSSING = 28
 
 
+TABLES: dict[LaunchTable, Table] = {"few": FEW, "many": MANY}
+
+
+def launch_table(models: int, tiles: int) -> LaunchTable:
+    """The table for this many models at once, with this many tiles of a batch each: tiles run side by side too."""
+    return "few" if models * tiles < CROSSING else "many"
+
+
 def settings(kernel: str, grids: Grids, models: int, tiles: int) -> Launch:
-    """For a kernel on these grids, where so many models run at once, with so many tiles of a batch each."""
-    table = FEW if models * tiles < CROSSING else MANY  # tiles run side by side, as models do
+    """The settings of a kernel on these grids, for this many models at once with this many tiles of a batch each."""
+    table = TABLES[launch_table(models, tiles)]
     heights = [height for name, height in table if name == kernel]
     nearest = min(heights, key=lambda height: abs(math.log2(grids.h / height)))
     return fitted(kernel, grids, tiles, table[kernel, nearest])
 
 
 def fitted(kernel: str, grids: Grids, tiles: int, measured: Launch) -> Launch:
-    """The measured settings, cut to what these grids have and to what fits into a GPU's shared memory and registers."""
+    """The measured settings, cut to the size of these grids and to a GPU's shared memory and registers."""
     pixels = min(measured.pixels * ROWS // grids.rows, grids.w)  # as many rows in a tile
     if kernel.startswith("down"):
         pixels = max(1, min(pixels, SUMS // (grids.rows * grids.b)))
@@ -102,6 +111,6 @@ def _in_shared_memory(grids: Grids, launch: Launch) -> Launch:
 
 
 def thin_up_bytes(grids: Grids, launch: Launch) -> int:
-    """Of shared memory that `thin_up` takes in bfloat16: weights, and tiles of all stages."""
+    """Bytes of shared memory that `thin_up` takes in bfloat16 for weights and the tiles of all stages."""
     columns = power_of_two(16 * launch.bands * grids.a)
     return 2 * 4 * grids.b * (launch.bands + 1) * (columns + grids.rows * launch.stages)

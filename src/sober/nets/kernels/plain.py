@@ -1,4 +1,4 @@
-"""The runs of layers that kernels replace, in plain operations: what is right, at every order of derivative."""
+"""The runs of layers that kernels replace, in plain operations: the reference, for derivatives of every order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from sober.nets.kernels.plan import Kind, Layers
+from sober.nets.kernels.layout import Kind, Layers
 from sober.nets.layers import add_bias, blocks, collect, corners, matmul, overlap, relu, spread, unblocks
 
 
@@ -35,8 +35,10 @@ def up(x: Float[Array, "B h w c"], layers: Layers) -> Float[Array, "B H W C"]:
 
 
 def rounded(kind: Kind, x: Float[Array, "B H W C"], layers: Layers, dtype: Any) -> Float[Array, "B h w c"]:
-    """The run in float32, rounded to another type where kernels round: weights, and what goes from layer to layer in
-    either direction. Kernels differ from this by the order of their sums only."""
+    """The run in float32, rounded to another type where kernels round: weights, activations and gradients.
+
+    Kernels differ from this only by the order of their sums.
+    """
     bits = jnp.finfo(dtype)
 
     def narrow(x: Array) -> Array:

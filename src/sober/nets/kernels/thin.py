@@ -13,7 +13,7 @@ from jax.experimental import pallas as pl
 from jaxtyping import Array, Float
 
 from sober.nets.kernels.launch import Launch
-from sober.nets.kernels.plan import Grids, power_of_two
+from sober.nets.kernels.layout import Grids, power_of_two
 from sober.nets.kernels.tiles import (
     F32,
     activated,
@@ -52,10 +52,10 @@ def thin_down(
 
     def program(x_ref: Any, w_ref: Any, b_ref: Any, y_ref: Any) -> None:
         i = pl.program_id(0)
-        held, shift = tap_weight(w_ref, grids, True, x_ref.dtype), load(b_ref, iota((1, b), 1)).astype(F32)
+        taps_weight, shift = tap_weight(w_ref, grids, True, x_ref.dtype), load(b_ref, iota((1, b), 1)).astype(F32)
 
         def step(s: Any, _: Any) -> Any:
-            y = dot(load(x_ref, *taps(grids, launch.pixels, i, s * launch.pixels)), held, (0, 0))
+            y = dot(load(x_ref, *taps(grids, launch.pixels, i, s * launch.pixels)), taps_weight, (0, 0))
             place = (i * w + s * launch.pixels) * (rows * b) + matrix(tile, b)
             store(y_ref, place, activated(y, shift, y_ref.dtype))
             return 0
@@ -84,9 +84,9 @@ def thin_up(
 
     def program(x_ref: Any, w_ref: Any, b_ref: Any, y_ref: Any) -> None:
         i0 = pl.program_id(0) * bands
-        held = [load(w_ref, r * k * n + matrix(k, n)) for r in range(bands + 1)]
+        band_weights = [load(w_ref, r * k * n + matrix(k, n)) for r in range(bands + 1)]
         near, row, column = iota((1, k), 1), iota((rows, 1), 0), iota((1, n), 1)
-        dj, rest = div(near, b), div(near, b) * (rows * b) + row * b + rem(near, b)
+        dj, local_offsets = div(near, b), div(near, b) * (rows * b) + row * b + rem(near, b)
         pixel, channel = div(column, a), rem(column, a)
         cut, place = div(pixel, 4), rem(pixel, 4)
         oi, oj = 2 * div(cut, 4) + div(place, 2), 2 * rem(cut, 4) + rem(place, 2)
@@ -99,8 +99,10 @@ def thin_up(
         def step(s: Any, _: Any) -> Any:
             j0, y = 3 * s, shift
             for r in range(bands + 1):
-                there = within(j0 - 1 + dj, w) & within(i0 - 1 + r, h)
-                y = y + dot(load(x_ref, ((i0 - 1 + r) * w + j0 - 1) * (rows * b) + rest, there), held[r])
+                inside = within(j0 - 1 + dj, w) & within(i0 - 1 + r, h)
+                y = y + dot(
+                    load(x_ref, ((i0 - 1 + r) * w + j0 - 1) * (rows * b) + local_offsets, inside), band_weights[r]
+                )
             offsets = ((2 * i0 - 1) * (2 * w) + 2 * j0 - 1) * (a * rows) + out
             store_some(y_ref, offsets, y, exists & within(2 * j0 - 1 + oj, 2 * w), interpret)
             return 0
@@ -112,7 +114,7 @@ def thin_up(
 
 
 def _laid_out(weight: Float[Array, "b 16c"], bands: int, columns: int) -> Float[Array, "bands+1 4b columns"]:
-    """The weight between 4 coarse pixels of each row and `bands` rows of 4 blocks, of which the last is empty."""
+    """The weight between 4 coarse pixels of each row and `bands` rows of 4 blocks; the last block of a row is empty."""
     b = len(weight)
     corner = np.full((bands + 1, 4, bands, 4), -1)  # which of its corners a block has at a coarse pixel, if any
     for r, c, y, x in np.ndindex(bands + 1, 4, bands, 3):
@@ -132,21 +134,21 @@ def thin_back(
     launch: Launch,
     interpret: bool,
 ) -> tuple[Float[Array, " coarse"], Float[Array, "b 16"], Float[Array, " b"]]:
-    """Back through the last transposed convolution to one channel and the ReLU before it: what `thin_input_gradient`
-    and `thin_weight_gradient` give, each array read once. Only where it was checked: `passes.checked`."""
+    """Back through the last transposed convolution to one channel and the ReLU before it: the results of
+    `thin_input_gradient` and `thin_weight_gradient`, each array read once. Only where checked: `passes.checked`."""
     h, _, rows, _, b = grids
     tile, parts = launch.pixels * rows, launch.parts
 
     def program(g_ref: Any, a_ref: Any, w_ref: Any, y_ref: Any, o_ref: Any, s_ref: Any) -> None:
-        start, held = pl.program_id(0) * _steps(grids, launch), tap_weight(w_ref, grids, False, g_ref.dtype)
+        start, taps_weight = pl.program_id(0) * _steps(grids, launch), tap_weight(w_ref, grids, False, g_ref.dtype)
 
         def step(s: Any, carry: tuple[Array, Array]) -> tuple[Array, Array]:
             total, sums = carry
             slope, place = _at(g_ref, grids, launch, start + s)
-            kept = load(a_ref, place)
-            y = passed(dot(slope, held, (0, 0)), kept, y_ref.dtype)
+            relu_output = load(a_ref, place)
+            y = passed(dot(slope, taps_weight, (0, 0)), relu_output, y_ref.dtype)
             store(y_ref, place, y)
-            return total + dot(slope, kept), sums + y.astype(F32)
+            return total + dot(slope, relu_output), sums + y.astype(F32)
 
         begin = jnp.zeros((16, b), F32), jnp.zeros((tile, b), F32)
         total, sums = jax.lax.fori_loop(0, _steps(grids, launch), step, begin)
@@ -173,11 +175,11 @@ def thin_input_gradient(
     tile, parts = launch.pixels * rows, launch.parts
 
     def program(g_ref: Any, a_ref: Any, w_ref: Any, y_ref: Any, s_ref: Any) -> None:
-        start, held = pl.program_id(0) * _steps(grids, launch), tap_weight(w_ref, grids, False, g_ref.dtype)
+        start, taps_weight = pl.program_id(0) * _steps(grids, launch), tap_weight(w_ref, grids, False, g_ref.dtype)
 
         def step(s: Any, sums: Array) -> Array:
             slope, place = _at(g_ref, grids, launch, start + s)
-            y = passed(dot(slope, held, (0, 0)), load(a_ref, place), y_ref.dtype)
+            y = passed(dot(slope, taps_weight, (0, 0)), load(a_ref, place), y_ref.dtype)
             store(y_ref, place, y)
             return sums + y.astype(F32)
 
@@ -235,32 +237,34 @@ def first_layers_back(
     between them is never written. Only where it was checked: `passes.checked`.
 
     A block of that gradient meets the 6 x 6 pixels under it at once: window @ block holds all products of a tap and a
-    channel, and sums of the block in a row to spare. `grids` are those of the second layer.
+    channel, and sums of the block in a row to spare. `grids` describes the second layer.
     """
     h, w, rows, a, b = grids
     n, steps, parts = 4 * a, -(-grids.blocks // launch.parts), launch.parts
 
     def program(x_ref: Any, g_ref: Any, w_ref: Any, a_ref: Any, o_ref: Any) -> None:
         start = pl.program_id(0) * steps
-        held = weights(w_ref, grids, (n, 4 * b), (0, 0), True, g_ref.dtype)
+        weight_part = weights(w_ref, grids, (n, 4 * b), (0, 0), True, g_ref.dtype)
         u = iota((WINDOW, 1), 0)
         down, right = div(u, 8), rem(u, 8)
-        rest = (down * (4 * w) + right) * rows + iota((1, rows), 1)
+        local_offsets = (down * (4 * w) + right) * rows + iota((1, rows), 1)
 
-        def kept(s: Any) -> Array:
+        def load_activation(s: Any) -> Array:
             return load(a_ref, *block(grids, div(start + s, w + 1), rem(start + s, w + 1), n))
 
         def step(s: Any, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-            total, now = carry
-            later = kept(s + 1)  # one ahead: the compiler hurries only what products load
+            total, relu_output = carry
+            later = load_activation(s + 1)  # one ahead: the compiler hurries only what products load
             i, j = div(start + s, w + 1), rem(start + s, w + 1)
-            slope = passed(dot(load(g_ref, *touching(grids, i, j, 4 * b)), held, (1, 1)), now, g_ref.dtype)
+            slope = passed(
+                dot(load(g_ref, *touching(grids, i, j, 4 * b)), weight_part, (1, 1)), relu_output, g_ref.dtype
+            )
             exists = within(4 * i - 3 + down, 4 * h) & within(4 * j - 3 + right, 4 * w) & (down < 6) & (right < 6)
-            window = load(x_ref, ((4 * i - 3) * (4 * w) + 4 * j - 3) * rows + rest, exists)
+            window = load(x_ref, ((4 * i - 3) * (4 * w) + 4 * j - 3) * rows + local_offsets, exists)
             window = jnp.where(u == WINDOW - 1, jnp.ones((), window.dtype), window)
             return total + dot(window, slope), later
 
-        total, _ = jax.lax.fori_loop(0, steps, step, (jnp.zeros((WINDOW, n), F32), kept(0)))
+        total, _ = jax.lax.fori_loop(0, steps, step, (jnp.zeros((WINDOW, n), F32), load_activation(0)))
         store(o_ref, pl.program_id(0) * (WINDOW * n) + matrix(WINDOW, n), total)
 
     inputs, outputs = [x, g, weight.reshape(-1), activation], [(parts * WINDOW * n, F32)]
@@ -270,9 +274,9 @@ def first_layers_back(
 
 
 def _taps_of_window() -> Float[np.ndarray, "window 4 16"]:
-    """Which tap of the first layer a place in the window is, for each place in the block."""
-    which = np.zeros((WINDOW, 4, 16), np.float32)
+    """The tap of the first layer at each place in the window, for each place in the block, as a one-hot."""
+    tap_of_place = np.zeros((WINDOW, 4, 16), np.float32)
     for place, tap in np.ndindex(4, 16):
         y, x = 2 * (tap // 8) + tap // 2 % 2, 2 * (tap // 4 % 2) + tap % 2
-        which[8 * (2 * (place // 2) + y) + 2 * (place % 2) + x, place, tap] = 1
-    return which
+        tap_of_place[8 * (2 * (place // 2) + y) + 2 * (place % 2) + x, place, tap] = 1
+    return tap_of_place

@@ -1,4 +1,4 @@
-"""What every kernel is made of: offsets of tiles in flat arrays, loads, stores, products, and the launch of a program.
+"""Building blocks of kernels: offsets of tiles in flat arrays, loads, stores, products, and the launch of a program.
 
 Arrays lie pixels first and batch inside, (height, width, rows, channels), flat, and pictures (height, width, channels,
 rows). A pixel of all rows is then one contiguous tile, with 64 rows just what a matrix instruction of a Hopper GPU
@@ -18,7 +18,7 @@ from jax.experimental.pallas import triton
 from jaxtyping import Array, Bool, Float, Int
 
 from sober.nets.kernels.launch import Launch
-from sober.nets.kernels.plan import Grids
+from sober.nets.kernels.layout import Grids
 
 F32 = jnp.float32
 NOWHERE = 2**30  # past the end of every array
@@ -91,10 +91,10 @@ def block(grids: Grids, i: Any, j: Any, columns: int, first: Any = 0) -> tuple[O
     _, w, rows, a, _ = grids
     k = iota((1, columns), 1) + first
     y, x = div(div(k, a), 2), rem(div(k, a), 2)
-    # What a loop moves + what it leaves, so that little is left to compute inside.
-    rest = (y * (2 * w) + x) * (rows * a) + rem(k, a) + iota((rows, 1), 0) * a
+    # A loop changes only the first summand of the offsets, so little is left to compute inside.
+    local_offsets = (y * (2 * w) + x) * (rows * a) + rem(k, a) + iota((rows, 1), 0) * a
     exists = within(2 * i - 1 + y, 2 * grids.h) & within(2 * j - 1 + x, 2 * w)
-    return ((2 * i - 1) * (2 * w) + 2 * j - 1) * (rows * a) + rest, exists
+    return ((2 * i - 1) * (2 * w) + 2 * j - 1) * (rows * a) + local_offsets, exists
 
 
 def touching(grids: Grids, i: Any, j: Any, columns: int, first: Any = 0) -> tuple[Offsets, Mask]:
@@ -103,8 +103,8 @@ def touching(grids: Grids, i: Any, j: Any, columns: int, first: Any = 0) -> tupl
     h, w, rows, _, b = grids
     k = iota((1, columns), 1) + first
     y, x = div(div(k, b), 2), rem(div(k, b), 2)
-    rest = iota((rows, 1), 0) * b + rem(k, b) - (y * w + x) * (rows * b)
-    return (i * w + j) * (rows * b) + rest, within(i - y, h) & within(j - x, w)
+    local_offsets = iota((rows, 1), 0) * b + rem(k, b) - (y * w + x) * (rows * b)
+    return (i * w + j) * (rows * b) + local_offsets, within(i - y, h) & within(j - x, w)
 
 
 def taps(grids: Grids, pixels: int, i: Any, j: Any) -> tuple[Offsets, Mask]:
@@ -114,11 +114,11 @@ def taps(grids: Grids, pixels: int, i: Any, j: Any) -> tuple[Offsets, Mask]:
     t, q = iota((grids.taps, 1), 0), iota((1, pixels * rows), 1)
     tap, channel = div(t, a), rem(t, a)
     y, x = 2 * div(tap, 8) + rem(div(tap, 2), 2), 2 * rem(div(tap, 4), 2) + rem(tap, 2)
-    rest = ((y * (2 * w) + x + 2 * div(q, rows)) * a + channel) * rows + rem(q, rows)
+    local_offsets = ((y * (2 * w) + x + 2 * div(q, rows)) * a + channel) * rows + rem(q, rows)
     exists = within(2 * i - 1 + y, 2 * h) & within(2 * j - 1 + x + 2 * div(q, rows), 2 * w)
     if 16 * a < grids.taps:
         exists = exists & (t < 16 * a)
-    return ((2 * i - 1) * (2 * w) + 2 * j - 1) * (a * rows) + rest, exists
+    return ((2 * i - 1) * (2 * w) + 2 * j - 1) * (a * rows) + local_offsets, exists
 
 
 def tap_weight(ref: Any, grids: Grids, taps_first: bool, dtype: Any) -> Array:

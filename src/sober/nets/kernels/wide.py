@@ -1,7 +1,7 @@
 """Kernels between two grids of many channels: 4 x 4 (transposed) convolutions of stride 2, forward and back.
 
-Weights are those of `layers.py`, (4a, 4b) between *blocks* of the fine grid and *corners* of the coarse one, or, as a
-transposed convolution has them, (4b, 4a). Each kernel is written for one model and one tile of its batch; `vmap` gives
+Weights lie as in `layers.py`: (4a, 4b) between *blocks* of the fine grid and *corners* of the coarse one, or (4b, 4a)
+in a transposed convolution. Each kernel is written for one model and one tile of its batch; `vmap` gives
 it more.
 """
 
@@ -15,7 +15,7 @@ from jax.experimental import pallas as pl
 from jaxtyping import Array, Float
 
 from sober.nets.kernels.launch import Launch
-from sober.nets.kernels.plan import Grids
+from sober.nets.kernels.layout import Grids
 from sober.nets.kernels.tiles import (
     F32,
     activated,
@@ -72,8 +72,8 @@ def down_back(
 
     def program(g_ref: Any, w_ref: Any, a_ref: Any, y_ref: Any, s_ref: Any) -> None:
         place = pl.program_id(0) * (tile * b) + matrix(tile, b)
-        kept = load(a_ref, place)  # early, so that it is there when the products are
-        y = passed(_summed(g_ref, w_ref, grids, launch, False), kept, y_ref.dtype)
+        relu_output = load(a_ref, place)  # early, so that it is there when the products are
+        y = passed(_summed(g_ref, w_ref, grids, launch, False), relu_output, y_ref.dtype)
         store(y_ref, place, y)
         store(s_ref, pl.program_id(0) * b + iota((b,), 0), jnp.sum(y.astype(F32), axis=0))
 
@@ -91,13 +91,13 @@ def _summed(x_ref: Any, w_ref: Any, grids: Grids, launch: Launch, blocks_first: 
     first = pl.program_id(0) * launch.pixels
     i, j0 = div(first, w), rem(first, w)
     j = j0 + div(q, rows)
-    rest = div(q, rows) * (2 * rows * a) + rem(q, rows) * a + iota((1, a), 1)
+    local_offsets = div(q, rows) * (2 * rows * a) + rem(q, rows) * a + iota((1, a), 1)
 
     def tap(s: Any, total: Array) -> Array:
         corner, place = div(s, 4), rem(s, 4)
         y, x = 2 * (i + div(corner, 2)) - 1 + div(place, 2), 2 * rem(corner, 2) - 1 + rem(place, 2)
         exists = within(y, 2 * h) & within(x + 2 * j, 2 * w)
-        pixel = load(x_ref, (y * (2 * w) + x + 2 * j0) * (rows * a) + rest, exists)
+        pixel = load(x_ref, (y * (2 * w) + x + 2 * j0) * (rows * a) + local_offsets, exists)
         return total + dot(pixel, weights(w_ref, grids, (a, b), (place * a, corner * b), blocks_first, x_ref.dtype))
 
     return jax.lax.fori_loop(0, 16, tap, jnp.zeros((tile, b), F32))
@@ -120,20 +120,20 @@ def up(
     launch: Launch,
     interpret: bool,
 ) -> Float[Array, " fine"]:
-    """Transposed convolution: relu(unblocks(spread(x) @ weight) + bias). A program makes a stretch of blocks, one
+    """Transposed convolution: relu(unblocks(spread(x) @ weight) + bias). A program makes consecutive blocks, one
     product each, and holds its part of the weight all along."""
     _, w, _, a, b = grids
     columns, steps = min(launch.columns, 4 * a), -(-grids.blocks // launch.parts)
 
     def program(x_ref: Any, w_ref: Any, b_ref: Any, y_ref: Any) -> None:
-        start, part = pl.program_id(0) * steps, pl.program_id(1) * columns
-        held = weights(w_ref, grids, (columns, 4 * b), (part, 0), False, x_ref.dtype)
-        shift = load(b_ref, rem(part + iota((1, columns), 1), a)).astype(F32)
+        start, first_column = pl.program_id(0) * steps, pl.program_id(1) * columns
+        weight_part = weights(w_ref, grids, (columns, 4 * b), (first_column, 0), False, x_ref.dtype)
+        shift = load(b_ref, rem(first_column + iota((1, columns), 1), a)).astype(F32)
 
         def step(s: Any, _: Any) -> Any:
             i, j = div(start + s, w + 1), rem(start + s, w + 1)
-            y = dot(load(x_ref, *touching(grids, i, j, 4 * b)), held, (1, 1))
-            offsets, exists = block(grids, i, j, columns, part)  # past the last block there is none to write
+            y = dot(load(x_ref, *touching(grids, i, j, 4 * b)), weight_part, (1, 1))
+            offsets, exists = block(grids, i, j, columns, first_column)  # past the last block there is none to write
             store_some(y_ref, offsets, activated(y, shift, y_ref.dtype), exists, interpret)
             return 0
 
@@ -157,25 +157,25 @@ def up_back(
     columns, steps = min(launch.columns, 4 * a), -(-grids.blocks // launch.parts)
 
     def program(g_ref: Any, w_ref: Any, a_ref: Any, y_ref: Any, s_ref: Any) -> None:
-        start, part = pl.program_id(0) * steps, pl.program_id(1) * columns
-        held = weights(w_ref, grids, (columns, 4 * b), (part, 0), True, g_ref.dtype)
+        start, first_column = pl.program_id(0) * steps, pl.program_id(1) * columns
+        weight_part = weights(w_ref, grids, (columns, 4 * b), (first_column, 0), True, g_ref.dtype)
 
         def where(s: Any) -> Any:
-            return block(grids, div(start + s, w + 1), rem(start + s, w + 1), columns, part)
+            return block(grids, div(start + s, w + 1), rem(start + s, w + 1), columns, first_column)
 
         def step(s: Any, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-            kept, sums = carry
+            relu_output, sums = carry
             later = load(a_ref, *where(s + 1))  # one ahead: the compiler hurries only what products load
             i, j = div(start + s, w + 1), rem(start + s, w + 1)
-            y = dot(load(g_ref, *touching(grids, i, j, 4 * b)), held, (1, 1))
+            y = dot(load(g_ref, *touching(grids, i, j, 4 * b)), weight_part, (1, 1))
             offsets, exists = where(s)
-            y = passed(y, kept, y_ref.dtype)
+            y = passed(y, relu_output, y_ref.dtype)
             store_some(y_ref, offsets, y, exists, interpret)
             return later, sums + y.astype(F32)
 
         begin = load(a_ref, *where(0)), jnp.zeros((rows, columns), F32)
         _, sums = jax.lax.fori_loop(0, steps, step, begin)
-        store(s_ref, pl.program_id(0) * (4 * a) + part + iota((columns,), 0), jnp.sum(sums, axis=0))
+        store(s_ref, pl.program_id(0) * (4 * a) + first_column + iota((columns,), 0), jnp.sum(sums, axis=0))
 
     grid, inputs = (launch.parts, 4 * a // columns), [g, weight.reshape(-1), activation]
     outputs = [(grids.fine, g.dtype), (launch.parts * 4 * a, F32)]
@@ -199,21 +199,23 @@ def weight_gradient(
     """
     _, w, _, a, b = grids
     p, q, steps = min(launch.columns, 4 * a), min(launch.columns, 4 * b), -(-grids.blocks // launch.parts)
-    shape, whole = ((p, q), 4 * b) if blocks_first else ((q, p), 4 * a)
+    shape, row_length = ((p, q), 4 * b) if blocks_first else ((q, p), 4 * a)
 
     def program(f_ref: Any, c_ref: Any, o_ref: Any) -> None:
-        part, first, second = pl.program_id(0), pl.program_id(1) * p, pl.program_id(2) * q
+        program_index, first, second = pl.program_id(0), pl.program_id(1) * p, pl.program_id(2) * q
 
         def step(s: Any, total: Array) -> Array:
-            i, j = div(part * steps + s, w + 1), rem(part * steps + s, w + 1)
+            i, j = div(program_index * steps + s, w + 1), rem(program_index * steps + s, w + 1)
             left = load(f_ref, *block(grids, i, j, p, first))  # past the last block there is none to load
             right = load(c_ref, *touching(grids, i, j, q, second))
             return total + (dot(left, right, (0, 0)) if blocks_first else dot(right, left, (0, 0)))
 
         total = jax.lax.fori_loop(0, steps, step, jnp.zeros(shape, F32))
         row, column = (first, second) if blocks_first else (second, first)
-        store(o_ref, part * (16 * a * b) + (row + iota(shape, 0)) * whole + column + iota(shape, 1), total)
+        store(
+            o_ref, program_index * (16 * a * b) + (row + iota(shape, 0)) * row_length + column + iota(shape, 1), total
+        )
 
     grid, outputs = (launch.parts, 4 * a // p, 4 * b // q), [(launch.parts * 16 * a * b, F32)]
     (out,) = call(f"weight_gradient_{grids.h}", program, grid, [fine, coarse], outputs, launch, interpret)
-    return out.reshape(launch.parts, -1, whole).sum(0)
+    return out.reshape(launch.parts, -1, row_length).sum(0)

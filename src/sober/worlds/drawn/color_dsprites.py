@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
-from jaxtyping import Array, Float, Int, Key, UInt32
+from jaxtyping import Array, Float, Int, Key
 
 from sober.worlds.drawn.sprites import PaintedSprites
 
@@ -15,8 +17,6 @@ class ColorDSprites(PaintedSprites):
     summary = "a coloured shape on black: 5 factors, 737,280 pictures of 64 x 64"
     reference = "Locatello et al. (2020): A sober look at the unsupervised learning of disentangled representations"
 
-    def pixels(
-        self, data: UInt32[Array, "737280 128"], index: Int[Array, " n"], key: Key[Array, ""]
-    ) -> Float[Array, "n 64 64 3"]:
+    def pixels(self, data: Any, index: Int[Array, " n"], key: Key[Array, ""]) -> Float[Array, "n H W 3"]:
         colour = jax.vmap(lambda key: jax.random.uniform(key, (3,), minval=0.5))(self.keys(key, index))
         return self.sprites.pixels(data, index, key) * colour[:, None, None]

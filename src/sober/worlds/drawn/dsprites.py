@@ -1,12 +1,15 @@
 """dSprites: a white square, ellipse or heart on black, in six sizes, forty orientations and 32 x 32 places.
 
 Rendered here from its geometry, not downloaded. A shape is a polygon, turned, scaled and placed in float32, its corners
-snapped to 1/256 of a pixel as a graphics card does, and a pixel is white when its centre is inside. Of 46,080 published
-images three come out with one pixel different.
+snapped to 1/256 of a pixel as a graphics card does, and a pixel is white when its centre is inside. Among 46,080
+published images, three differ in one pixel each.
 
 A row of 64 pixels is one 64-bit word. An edge that crosses the row's centre line at column c flips every pixel from c
 on, so the row is the exclusive or of one mask per crossing. Which edges cross which rows depends on the vertical
 position alone, so all 32 horizontal positions share the search: 47 million rows cost some 40 million masks.
+
+At another size nothing is stored. A pixel's centre is turned back into the shape's own axes, where a formula says
+whether it is inside.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -28,20 +32,24 @@ from sober.errors import MissingError, RequestError, brief
 from sober.files import npy_rows
 from sober.types import Factor
 from sober.worlds.cache import cached_array
+from sober.worlds.drawn.sized import Sized
 from sober.worlds.world import Grid
 
 SCALES = np.linspace(0.5, 1.0, 6)
 ANGLES = 2 * np.pi * np.arange(40) / 39
 CENTRES = 16 + 32 * np.arange(32) / 31  # in pixels
 SHAPES = ("square", "ellipse", "heart")
+HALF = 9.6  # of the square's side, in pixels
+LONG = 1.33  # the ellipse's half axes are LONG and 1 / LONG
+LOBES, SINK = 14.5, 0.15  # the heart's height, and how far it lies above the middle
 SUBPIXELS = 256
 RENDERER = "1"  # part of the cache's name: a change that alters any pixel raises it
 PUBLISHED = (737280, 64, 64)
 ADVICE = "expected dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz as published"
 
 
-class DSprites(Grid):
-    """`dsprites`, or `dsprites:file=PATH` for the pictures of the published npz."""
+class DSprites(Sized, Grid):
+    """`dsprites`, `dsprites:size=SIDE`, or `dsprites:file=PATH` for the pictures of the published npz."""
 
     name = "dsprites"
     summary = "a white shape on black: 5 factors, 737,280 pictures of 64 x 64"
@@ -54,31 +62,37 @@ class DSprites(Grid):
         Factor("y", 32, "ordinal", tuple((np.arange(32) / 31).tolist())),
     )
     image_shape = (64, 64, 1)
-    # Thirds of a turn look different on all shapes; on a square, quarters do not.
+    # Thirds of a turn look different on all shapes; quarters look alike on a square.
     question_values: Mapping[str, int] = MappingProxyType({"orientation": 3})
 
-    def __init__(self, file: str | None = None) -> None:
+    def __init__(self, file: str | None = None, size: int | str | None = None) -> None:
+        super().__init__(size)
         self.file = None if file is None else Path(file).expanduser().resolve()
+        if self.file is not None and not self.own_size:
+            raise RequestError(f"{self.file} holds pictures of 64 x 64: give file=PATH or size={self.side}, not both")
 
     @property
-    def spec(self) -> str:
-        return self.name if self.file is None else f"{self.name}:file={self.file}"
+    def options(self) -> Mapping[str, object]:
+        return {"file": self.file, **super().options}
 
     def absent(self) -> str | None:
-        return None if self.file is None or self.file.exists() else _not_there(self.file)
+        return None if self.file is None or self.file.exists() else _missing_message(self.file)
 
     @functools.cached_property
     def label(self) -> str:
-        if self.file is None:
-            return self.name
-        return f"{self.name}:{hashlib.sha256(self._rows.data).hexdigest()[:16]}"
+        return self.label_with(*self.file_fingerprint)
 
-    def make_data(self) -> UInt32[np.ndarray, "737280 128"]:
-        return self._rows.view("<u4").reshape(-1, 128)
+    @property
+    def file_fingerprint(self) -> tuple[str, ...]:
+        """16 hexadecimal digits of the published pictures; empty if they are drawn."""
+        return () if self.file is None else (hashlib.sha256(self._rows.data).hexdigest()[:16],)
 
-    def pixels(
-        self, data: UInt32[Array, "737280 128"], index: Int[Array, " n"], key: Key[Array, ""]
-    ) -> Float[Array, "n 64 64 1"]:
+    def make_data(self) -> UInt32[np.ndarray, "737280 128"] | tuple[()]:
+        return self._rows.view("<u4").reshape(-1, 128) if self.own_size else ()
+
+    def pixels(self, data: Any, index: Int[Array, " n"], key: Key[Array, ""]) -> Float[Array, "n H W 1"]:
+        if not self.own_size:
+            return draw(*jnp.unravel_index(index, self._sizes), side=self.side)
         words = data[index]  # (n, 128): two words a row, the lowest bit leftmost
         bits = (words[..., None] >> jnp.arange(32, dtype=jnp.uint32)) & 1
         return bits.astype(jnp.float32).reshape(-1, 64, 64, 1)
@@ -89,7 +103,7 @@ class DSprites(Grid):
 
 
 def _cached() -> UInt64[np.ndarray, "737280 64"]:
-    """All pictures from the cache, rendered and stored on first use."""
+    """All pictures from the cache; rendered on first use."""
     return cached_array("drawn", f"dsprites-{RENDERER}", render_all, "rendering dsprites")
 
 
@@ -102,22 +116,48 @@ def render_all(workers: int = 2) -> UInt64[np.ndarray, "737280 64"]:
         shape, scale, angle = poses[pose]
         rows[pose] = _render_pose(*_corners(outline(shape), SCALES[scale], ANGLES[angle]))
 
-    with ThreadPoolExecutor(workers) as pool:  # NumPy lets go of the interpreter lock inside each operation
+    with ThreadPoolExecutor(workers) as pool:  # NumPy releases the interpreter lock inside each operation
         list(pool.map(fill, range(len(poses))))
     return rows.reshape(-1, 64)
 
 
+def draw(
+    shape: Int[Array, " n"],
+    scale: Int[Array, " n"],
+    orientation: Int[Array, " n"],
+    x: Int[Array, " n"],
+    y: Int[Array, " n"],
+    *,
+    side: int,
+) -> Float[Array, "n H W 1"]:
+    """Pictures of any side by formula: a pixel is white when its centre is inside the shape's smooth outline."""
+    centre, size, turn = jnp.asarray(CENTRES), jnp.asarray(SCALES)[scale], jnp.asarray(ANGLES)[orientation]
+    place = (jnp.arange(side) + 0.5) * (64 / side)
+    right = ((place - centre[x][:, None]) / size[:, None])[:, None, :]
+    down = ((place - centre[y][:, None]) / size[:, None])[:, :, None]
+    cosine, sine = jnp.cos(turn)[:, None, None], jnp.sin(turn)[:, None, None]
+    across, below = (cosine * right - sine * down) / HALF, (sine * right + cosine * down) / HALF  # (n, H, W)
+    square = jnp.maximum(jnp.abs(across), jnp.abs(below)) < 1
+    ellipse = (across / LONG) ** 2 + (below * LONG) ** 2 < 1
+    # At a distance u³ from the heart's axis, its outline has cosines ±√(1 - u²); the lobes are a polynomial of these.
+    cosine_squared = jnp.maximum(1 - jnp.cbrt(jnp.abs(across)) ** 2, 0)
+    even = 4 - 2 * cosine_squared - 8 * cosine_squared**2
+    odd = jnp.sqrt(cosine_squared) * (19 - 8 * cosine_squared)
+    heart = jnp.abs(-LOBES * (below + SINK) - even) < odd
+    inside = jnp.select([shape[:, None, None] == 0, shape[:, None, None] == 1], [square, ellipse], heart)
+    return inside.astype(jnp.float32)[..., None]
+
+
 def outline(shape: int) -> Float[np.ndarray, "V 2"]:
     """The corners of a shape at scale 1, in pixels from its centre."""
-    half = 9.6
     if SHAPES[shape] == "square":
-        return half * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]])
+        return HALF * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]])
     if SHAPES[shape] == "ellipse":
         t = 2 * np.pi * np.arange(100) / 100
-        return half * np.stack([1.33 * np.cos(t), np.sin(t) / 1.33], axis=1)
+        return HALF * np.stack([LONG * np.cos(t), np.sin(t) / LONG], axis=1)
     t = 2 * np.pi * np.arange(150) / 150
     lobes = 13 * np.cos(t) - 5 * np.cos(2 * t) - 2 * np.cos(3 * t) - np.cos(4 * t)
-    return half * np.stack([np.sin(t) ** 3, -(lobes / 14.5 + 0.15)], axis=1)
+    return HALF * np.stack([np.sin(t) ** 3, -(lobes / LOBES + SINK)], axis=1)
 
 
 def _corners(
@@ -125,11 +165,11 @@ def _corners(
 ) -> tuple[Int[np.ndarray, "32 V"], Int[np.ndarray, "32 V"]]:
     """The corners at every x and every y position, in 1/256 pixel, y downwards.
 
-    The arithmetic is that of a float32 graphics pipeline, operation by operation: model and projection in one matrix,
-    clip space from -1 to 1 with y upwards, then the viewport. Another order of the same sums changes pixels.
+    The arithmetic follows a float32 graphics pipeline, operation by operation: model and projection in one matrix,
+    clip space from -1 to 1 with y upwards, then the viewport. The same sums in another order change pixels.
     """
     f = np.float32
-    # The cosine of the rounded angle, rounded once more: the same on every machine, whatever its float32 library says.
+    # The cosine of the rounded angle in float64, rounded to float32: the same on every machine.
     turn = float(f(angle))
     a, b = f(f(np.cos(turn)) * f(scale)), f(f(np.sin(turn)) * f(scale))
     unit = f(2 / 64)
@@ -168,14 +208,14 @@ def _render_pose(xs: Int[np.ndarray, "32 V"], ys: Int[np.ndarray, "32 V"]) -> UI
 _FROM_COLUMN = np.array([(2**64 - 1) << c & (2**64 - 1) for c in range(65)], np.uint64)
 
 
-def _not_there(path: Path) -> str:
+def _missing_message(path: Path) -> str:
     return f"{path} is not there: {ADVICE}"
 
 
 def _published(path: Path) -> UInt64[np.ndarray, "737280 64"]:
-    """The pictures of the published npz, packed as they stream past: the 3 GB of bytes are never held at once."""
+    """The pictures of the published npz, packed block by block: the 3 GB of bytes are never in memory at once."""
     if not path.exists():
-        raise MissingError(_not_there(path))
+        raise MissingError(_missing_message(path))
     try:
         with zipfile.ZipFile(path) as archive, archive.open("imgs.npy") as file:
             rows = np.empty((PUBLISHED[0], 64), np.uint64)

@@ -1,11 +1,11 @@
-"""Surfaces of triangles: read from a Wavefront .obj or made by formula, and drawn by z-buffer as 64 x 64 shades.
+"""Surfaces of triangles: read from a Wavefront .obj or made by formula, and drawn by z-buffer as shades.
 
-Every view is drawn once and kept, not drawn inside the training step: an object has thousands of triangles and a view
-only two angles, so to look a view up costs a step nothing, whatever the object. A shade is a byte and knows no
-colour: up to `FULL` it is the object's own colour, the darker the less; from there to 255 a highlight turns it white.
+Every view is drawn once and cached, not drawn inside the training step: an object has thousands of triangles and a view
+has two angles, so a training step only looks a view up. A shade is a byte without colour. From 0 to `FULL` it scales
+the object's own colour; from `FULL` to 255 a highlight turns that colour white.
 
-The drawing follows rows. A triangle covers a run of pixels in each row it meets, so the work is one step per pixel
-covered and none per pixel missed, in arrays that hold all triangles at once.
+Triangles are drawn row by row. A triangle covers a run of pixels in each row, so the work is one step per covered
+pixel, in arrays that hold all triangles at once.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ import numpy as np
 from jaxtyping import Float, Float32, Int, UInt8
 
 from sober.errors import RequestError, brief
-from sober.machine import cores
+from sober.parallel import cores
 
 SIDE = 64
-FINE = 2 * SIDE  # drawn at twice the size and averaged, so that edges are smooth
+FINER = 2  # drawn at twice the size and averaged, so that edges are smooth
 FULL = 192  # the shade of a surface that faces the light
 DISTANCE = 4.0  # from the camera to the object's centre, in radii of the object
 FOCAL = 0.96 * np.sqrt(DISTANCE**2 - 1)  # the ball around the object fills 96% of the picture
 LIGHT = np.array([-0.45, 0.6, 0.66], np.float32)  # from above, left of the camera; a unit vector
-HALFWAY = np.array([-0.247, 0.33, 0.911], np.float32)  # between light and camera: where the highlight is
+HALFWAY = np.array([-0.247, 0.33, 0.911], np.float32)  # between light and camera: the highlight's direction
 AMBIENT, GLOSS, SHININESS_DOUBLINGS = 0.22, 110.0, 5  # the highlight is a cosine to the power of 2⁵
-CREASE = 0.866  # cosine of 30°, half the bend of an edge: a sharper one stays an edge, others are shaded as round
-TRIANGLES_AT_ONCE = 16_000  # over several views: what fits in a processor's cache
+CREASE = 0.866  # cosine of 30°, half the bend of an edge: sharper edges stay, the others are shaded as round
+TRIANGLES_AT_ONCE = 16_000  # of several views of 64 x 64: they fit in a processor's cache
 
 Points = tuple[np.ndarray, np.ndarray]  # x and y
 
@@ -45,16 +45,16 @@ class Mesh(NamedTuple):
 
     corners: Float32[np.ndarray, "3 3 T"]
     normals: Float32[np.ndarray, "3 3 T"]
-    closed: bool  # so that its inside is never seen, and need not be drawn
+    closed: bool  # whether its inside is never seen, so it is not drawn
 
     @property
     def size(self) -> int:
-        """How many triangles there are."""
+        """The number of triangles."""
         return self.corners.shape[2]
 
     @property
     def fingerprint(self) -> str:
-        """16 hexadecimal digits that tell this surface from others."""
+        """16 hexadecimal digits that identify the surface by its corners."""
         return hashlib.sha256(np.round(self.corners, 5).astype("<f4").tobytes()).hexdigest()[:16]
 
 
@@ -68,7 +68,7 @@ class Surface(NamedTuple):
 def fitted(surface: Surface, *, closed: bool = False) -> Mesh:
     """The surface centred and scaled: the middle of its bounding box at 0, its farthest point at distance 1.
 
-    Say `closed` of a surface without holes whose triangles all face outwards: it is then drawn in half the time.
+    A surface without holes whose triangles all face outwards is `closed`: it is drawn in half the time.
     """
     used = np.unique(surface.triangles)
     low, high = surface.vertices[used].min(axis=0), surface.vertices[used].max(axis=0)
@@ -76,7 +76,7 @@ def fitted(surface: Surface, *, closed: bool = False) -> Mesh:
     radius = np.linalg.norm(centred[used], axis=1).max()
     if not (np.isfinite(radius) and radius > 0):
         raise RequestError("the surface has no extent: its corners must be finite and not all in one place")
-    # Files repeat a point where texture or direction changes, and formulas where a sheet closes: they are one again.
+    # Merges equal points: files repeat a point where texture or direction changes, formulas where a sheet closes.
     vertices, same = np.unique(np.round(centred / radius, 6), axis=0, return_inverse=True)
     triangles = same.reshape(-1)[surface.triangles]
     corners = vertices[triangles]  # (T, 3, 3)
@@ -89,7 +89,7 @@ def fitted(surface: Surface, *, closed: bool = False) -> Mesh:
     smooth, flat = _unit(around)[triangles], _unit(facing)[:, None]
     round_here = (smooth * flat).sum(axis=-1, keepdims=True) > CREASE
     normals = np.where(round_here, smooth, flat)
-    corners, normals = (np.ascontiguousarray(each.transpose(2, 1, 0), np.float32) for each in (corners, normals))
+    corners, normals = (np.ascontiguousarray(axes.transpose(2, 1, 0), np.float32) for axes in (corners, normals))
     return Mesh(corners, normals, closed)
 
 
@@ -104,8 +104,9 @@ def _unit(vectors: Float[np.ndarray, "... 3"]) -> Float[np.ndarray, "... 3"]:
 def sheet(points: Float[np.ndarray, "R C 3"]) -> Surface:
     """A grid of points as a surface: two triangles for every four neighbours."""
     rows, columns = points.shape[:2]
-    at = np.arange(rows * columns).reshape(rows, columns)
-    a, b, c, d = (part.reshape(-1) for part in (at[:-1, :-1], at[:-1, 1:], at[1:, 1:], at[1:, :-1]))
+    index = np.arange(rows * columns).reshape(rows, columns)
+    quarters = (index[:-1, :-1], index[:-1, 1:], index[1:, 1:], index[1:, :-1])
+    a, b, c, d = (corners.reshape(-1) for corners in quarters)
     triangles = np.concatenate([np.stack([a, b, c], axis=1), np.stack([a, c, d], axis=1)])
     return Surface(points.reshape(-1, 3), triangles)
 
@@ -118,7 +119,7 @@ def joined(*surfaces: Surface) -> Surface:
 
 
 def read_obj(path: Path) -> Surface:
-    """The surface of a Wavefront .obj file: its points and faces; all else is passed over.
+    """The surface of a Wavefront .obj file: its points and faces; everything else is ignored.
 
     A face may have any number of corners, counted from 1 or back from the latest point, with or without texture and
     direction (`7`, `7/2`, `7//3`, `7/2/3`). One with more than three is cut into a fan, so it should be convex.
@@ -129,7 +130,7 @@ def read_obj(path: Path) -> Surface:
         raise RequestError(f"{path} cannot be read ({brief(error)}): give the path of a Wavefront .obj file") from error
     vertices: list[tuple[float, float, float]] = []
     triangles: list[tuple[int, int, int]] = []
-    lines: list[int] = []  # of each triangle, to name the line of one that refers to a point the file lacks
+    lines: list[int] = []  # of each triangle, for an error about a face that refers to a missing point
     for number, words in _statements(text):
         try:
             if words[0] == "v":
@@ -154,7 +155,7 @@ def read_obj(path: Path) -> Surface:
 
 
 def _statements(text: str) -> Iterator[tuple[int, list[str]]]:
-    """The words of each line that has any, with its number; a line that ends in a backslash goes on in the next."""
+    """The words and the number of each line, without empty lines; a backslash at its end continues a line."""
     start, words = 0, []  # type: tuple[int, list[str]]
     for number, line in enumerate(text.split("\n"), 1):
         content = line.partition("#")[0].rstrip()
@@ -178,32 +179,39 @@ def _point(words: list[str]) -> tuple[float, float, float]:
 
 
 def _corner(word: str, points: int) -> int:
-    """The point, counted from 0, that a corner such as `7/2/3` or `-1` names."""
+    """The index, from 0, of the point that a corner such as `7/2/3` or `-1` refers to."""
     point, *others = word.split("/")
     try:
-        at, _ = int(point), [int(other) for other in others if other]
+        number, _ = int(point), [int(other) for other in others if other]
     except ValueError:
-        at = 0
-    if at == 0 or len(others) > 2:
+        number = 0
+    if number == 0 or len(others) > 2:
         raise ValueError(f"{word!r} is no corner: expected 7, 7/2, 7//3 or 7/2/3, counted from 1")
-    if at + points < 0:
+    if number + points < 0:
         raise ValueError(f"corner {word} reaches back further than the {points} points before it")
-    return at - 1 if at > 0 else at + points
+    return number - 1 if number > 0 else number + points
 
 
 def draw(
-    mesh: Mesh, azimuth: Float[np.ndarray, " n"], elevation: Float[np.ndarray, " n"], *, workers: int | None = None
-) -> UInt8[np.ndarray, "n 64 64"]:
+    mesh: Mesh,
+    azimuth: Float[np.ndarray, " n"],
+    elevation: Float[np.ndarray, " n"],
+    *,
+    side: int = SIDE,
+    workers: int | None = None,
+) -> UInt8[np.ndarray, "n H W"]:
     """The shades of an object that turns about its upright axis, seen from above by an elevation; both in radians.
 
     At azimuth and elevation 0 the camera looks at it along -z, x to the right. Both sides of a surface are drawn.
     """
     turns = _rotations(np.asarray(azimuth, np.float32), np.asarray(elevation, np.float32))
-    step = max(1, TRIANGLES_AT_ONCE // mesh.size)
-    parts = [turns[start : start + step] for start in range(0, len(turns), step)]
-    # NumPy lets go of the interpreter lock inside each operation.
+    step = max(1, TRIANGLES_AT_ONCE * SIDE**2 // (mesh.size * side**2))
+    blocks = [turns[start : start + step] for start in range(0, len(turns), step)]
+    # NumPy releases the interpreter lock inside each operation.
     with ThreadPoolExecutor(workers or min(8, cores())) as pool:
-        return np.concatenate([np.empty((0, SIDE, SIDE), np.uint8), *pool.map(lambda part: _views(mesh, part), parts)])
+        return np.concatenate(
+            [np.empty((0, side, side), np.uint8), *pool.map(lambda block: _views(mesh, block, side), blocks)]
+        )
 
 
 def _rotations(azimuth: Float32[np.ndarray, " n"], elevation: Float32[np.ndarray, " n"]) -> np.ndarray:
@@ -215,32 +223,33 @@ def _rotations(azimuth: Float32[np.ndarray, " n"], elevation: Float32[np.ndarray
     return tilt @ turn
 
 
-def _views(mesh: Mesh, turns: Float32[np.ndarray, "n 3 3"]) -> UInt8[np.ndarray, "n 64 64"]:
-    """A few views, drawn as one tall picture in which they stand one below the other."""
+def _views(mesh: Mesh, turns: Float32[np.ndarray, "n 3 3"], side: int) -> UInt8[np.ndarray, "n H W"]:
+    """A few views, drawn as one tall picture with one view below the other."""
+    fine_side = FINER * side
     placed, normals = _turned(turns, mesh.corners), _turned(turns, mesh.normals)
     near = 1 / (np.float32(DISTANCE) - placed[2])  # inverse depth, which is linear over the picture
-    middle = np.repeat(np.float32(FINE) * (np.arange(len(turns), dtype=np.float32) + np.float32(0.5)), mesh.size)
-    x = np.float32(FINE / 2) + placed[0] * near * np.float32(FINE / 2 * FOCAL)
-    y = middle - placed[1] * near * np.float32(FINE / 2 * FOCAL)
+    middle = np.repeat(np.float32(fine_side) * (np.arange(len(turns), dtype=np.float32) + np.float32(0.5)), mesh.size)
+    x = np.float32(fine_side / 2) + placed[0] * near * np.float32(fine_side / 2 * FOCAL)
+    y = middle - placed[1] * near * np.float32(fine_side / 2 * FOCAL)
     front = (x[1] - x[0]) * (y[2] - y[0]) <= (x[2] - x[0]) * (y[1] - y[0])  # counter-clockwise, while y points down
     drawn = np.flatnonzero(front) if mesh.closed else np.arange(len(front))
     x, y, near = x.take(drawn, axis=1), y.take(drawn, axis=1), near.take(drawn, axis=1)
     triangle, row, column = _covered(x, y)
     second, third = _weights(x, y, triangle, row, column)
 
-    # Depth above, place in the list below: the largest number in a pixel is its nearest surface.
+    # Depth in the upper bits, position in the list in the lower: the largest number is the nearest surface.
     depth = _between(near, triangle, second, third).view(np.uint32)  # floats above 0 are in the order of their bits
-    nearest = np.zeros(len(turns) * FINE * FINE, np.uint64)
+    nearest = np.zeros(len(turns) * fine_side * fine_side, np.uint64)
     candidate = np.arange(len(triangle), dtype=np.uint64)
-    np.maximum.at(nearest, row * FINE + column, depth.astype(np.uint64) << 32 | candidate)
+    np.maximum.at(nearest, row * fine_side + column, depth.astype(np.uint64) << 32 | candidate)
     hit = np.flatnonzero(nearest)
-    seen = (nearest.take(hit) & 0xFFFFFFFF).astype(np.intp)
+    visible = (nearest.take(hit) & 0xFFFFFFFF).astype(np.intp)
 
-    triangle, second, third = drawn.take(triangle.take(seen)), second.take(seen), third.take(seen)
+    triangle, second, third = drawn.take(triangle.take(visible)), second.take(visible), third.take(visible)
     normal = np.stack([_between(axis, triangle, second, third) for axis in normals])
     fine = np.zeros(len(nearest), np.float32)
     fine[hit] = _shade(np.where(front.take(triangle), normal, -normal))
-    fine = fine.reshape(-1, SIDE, 2, SIDE, 2)
+    fine = fine.reshape(-1, side, FINER, side, FINER)
     mean = (fine[:, :, 0, :, 0] + fine[:, :, 0, :, 1] + fine[:, :, 1, :, 0] + fine[:, :, 1, :, 1]) / 4
     return np.rint(mean).astype(np.uint8)
 
@@ -258,7 +267,7 @@ def _covered(
 ) -> tuple[Int[np.ndarray, " P"], Int[np.ndarray, " P"], Int[np.ndarray, " P"]]:
     """Triangle, row and column of every pixel whose centre a triangle covers.
 
-    Where two triangles meet, both find the edge from the same two points in the same order, so no pixel is left out.
+    Two adjacent triangles compute their common edge from the same points in the same order, so no pixel is left out.
     """
     corners = [(x[k], y[k]) for k in range(3)]
     for one, other in ((0, 1), (1, 2), (0, 1)):  # sorted from top to bottom
@@ -284,7 +293,7 @@ def _in_order(ax: np.ndarray, ay: np.ndarray, bx: np.ndarray, by: np.ndarray) ->
 
 
 def _crossing(a: Points, b: Points, edge: Int[np.ndarray, " n"], height: np.ndarray) -> Float32[np.ndarray, " n"]:
-    """Where edges from a to b meet lines at some heights."""
+    """The x at which edges from a to b cross horizontal lines at these heights."""
     drop = b[1] - a[1]
     slope = (b[0] - a[0]) / np.where(drop == 0, np.float32(np.inf), drop)
     return a[0].take(edge) + (height - a[1].take(edge)) * slope.take(edge)
@@ -293,7 +302,7 @@ def _crossing(a: Points, b: Points, edge: Int[np.ndarray, " n"], height: np.ndar
 def _runs(
     low: Float32[np.ndarray, " n"], high: Float32[np.ndarray, " n"]
 ) -> tuple[Int[np.ndarray, " P"], Int[np.ndarray, " P"]]:
-    """Which of the n, and i, for every whole number i with low <= i + 1/2 < high."""
+    """Every whole number i with low <= i + 1/2 < high, for each of the n intervals: the interval, and i."""
     begin = np.ceil(low - np.float32(0.5)).astype(np.intp)
     count = np.ceil(high - np.float32(0.5)).astype(np.intp) - begin
     owner = np.repeat(np.arange(len(count)), count)
@@ -308,7 +317,7 @@ def _weights(
     row: Int[np.ndarray, " P"],
     column: Int[np.ndarray, " P"],
 ) -> tuple[Float32[np.ndarray, " P"], Float32[np.ndarray, " P"]]:
-    """How much the second and the third corner of its triangle count at a pixel; the first has the rest."""
+    """The weights of a triangle's second and third corner at each pixel; the first corner has the rest."""
     x1, y1, x2, y2 = x[1] - x[0], y[1] - y[0], x[2] - x[0], y[2] - y[0]
     area = x1 * y2 - x2 * y1  # twice, with a sign
     area = np.where(area == 0, np.float32(np.inf), area)
@@ -316,7 +325,7 @@ def _weights(
     down = row.astype(np.float32) + np.float32(0.5) - y[0].take(triangle)
     second = right * (y2 / area).take(triangle) - down * (x2 / area).take(triangle)
     third = down * (x1 / area).take(triangle) - right * (y1 / area).take(triangle)
-    second = np.minimum(np.maximum(second, 0), 1)  # in a thin triangle rounding may leave them anywhere
+    second = np.minimum(np.maximum(second, 0), 1)  # rounding in a thin triangle may put them outside [0, 1]
     return second, np.minimum(np.maximum(third, 0), 1 - second)
 
 
@@ -326,13 +335,13 @@ def _between(
     second: Float32[np.ndarray, " P"],
     third: Float32[np.ndarray, " P"],
 ) -> Float32[np.ndarray, " P"]:
-    """Values at the corners carried over to pixels."""
+    """Values at the corners, interpolated at pixels."""
     first = corner[0].take(triangle)
     return first + second * (corner[1].take(triangle) - first) + third * (corner[2].take(triangle) - first)
 
 
 def _shade(normal: Float32[np.ndarray, "3 P"]) -> Float32[np.ndarray, " P"]:
-    """How bright a surface is in a direction, whose length does not matter: matt, with a highlight."""
+    """The shade of a matt surface with a highlight; normals may have any length."""
     length = np.maximum(np.sqrt((normal * normal).sum(axis=0)), np.float32(1e-6))
     matt, gloss = np.maximum(LIGHT @ normal, 0) / length, np.maximum(HALFWAY @ normal, 0) / length
     for _ in range(SHININESS_DOUBLINGS):

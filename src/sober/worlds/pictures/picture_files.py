@@ -1,4 +1,4 @@
-"""Picture files in a folder or a zip archive: which there are, in order of their paths, and how to open each."""
+"""Picture files in a folder or a zip archive: their names, in order of their paths, and a way to open each."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import stat
+import struct
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
@@ -14,13 +15,13 @@ from typing import BinaryIO, NamedTuple
 
 from sober.errors import RequestError, brief
 
-AHEAD = 16  # pictures that may wait, decoded, for those before them
+AHEAD = 16  # decoded pictures that may wait for an earlier one
 ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm", ".pnm", ".avif")
-LARGEST_FILE = 2**29  # bytes in a member of an archive, which is read whole
+LARGEST_FILE = 2**29  # bytes of an archive's member, which is read into memory
 
 
 class PictureFiles(NamedTuple):
-    """Picture files by name, in order, each with what changes when it does; and how to open one."""
+    """Picture files by name, in order, each with a stamp that changes when the file does; and a way to open one."""
 
     stamps: dict[str, tuple[int, int]]
     open: Callable[[str], Path | BinaryIO]
@@ -35,7 +36,7 @@ def picture_files(path: Path) -> Iterator[PictureFiles]:
         raise RequestError(f"there is no folder or zip archive at {path}")
     try:
         archive = zipfile.ZipFile(path)
-    except (zipfile.BadZipFile, OSError) as error:
+    except (OSError, NotImplementedError, ValueError, struct.error, zipfile.BadZipFile) as error:
         raise RequestError(f"{path} cannot be read as a folder or zip archive ({brief(error)})") from error
     with archive:
         yield _in_archive(archive)
@@ -52,41 +53,40 @@ def _in_folder(folder: Path) -> dict[str, tuple[int, int]]:
             below = file.relative_to(folder).as_posix()
             if _wanted(below):
                 try:
-                    about = file.stat()
+                    status = file.stat()
                 except OSError:
-                    stamps[below] = -1, -1  # a link to nowhere: told with the files that cannot be read
+                    stamps[below] = -1, -1  # a broken link: reported with the files that cannot be read
                 else:
-                    if stat.S_ISREG(about.st_mode):
-                        stamps[below] = about.st_size, about.st_mtime_ns
+                    if stat.S_ISREG(status.st_mode):
+                        stamps[below] = status.st_size, status.st_mtime_ns
     return dict(sorted(stamps.items()))
 
 
 def _in_archive(archive: zipfile.ZipFile) -> PictureFiles:
-    """Members are read, never extracted, so where their names point to does not matter."""
+    """The pictures of an archive. Members are read, never extracted, so a name that leads outside does no harm."""
     members = {}
     for member in archive.infolist():
         name = member.filename.replace("\\", "/").lstrip("/")
         if _wanted(name) and not member.is_dir():
-            members[name] = member  # of two with one name the last counts, as when extracting
-    one_at_a_time = threading.Lock()
+            members[name] = member  # of duplicate names the last counts, as when extracting
+    archive_lock = threading.Lock()
 
     def opened(name: str) -> BinaryIO:
         if members[name].file_size > LARGEST_FILE:
             raise ValueError(f"larger than {LARGEST_FILE:,} bytes")
-        with one_at_a_time:
-            return io.BytesIO(archive.read(members[name]))
+        with archive_lock, archive.open(members[name]) as file:
+            # `archive.read` would unpack the whole content before it compares its size with the promised one.
+            return io.BytesIO(file.read(members[name].file_size + 1))
 
     return PictureFiles({name: (members[name].file_size, members[name].CRC) for name in sorted(members)}, opened)
 
 
 def _wanted(name: str) -> bool:
-    """Whether a path is a picture's: neither hidden (nor leading upwards), nor what macOS puts into archives."""
-    parts = name.split("/")
-    return (
-        not any(part.startswith(".") or part == "__MACOSX" for part in parts) and Path(name).suffix.lower() in ENDINGS
-    )
+    """Whether a path leads to a picture: not hidden, not leading upwards, not added to an archive by macOS."""
+    skipped = any(folder.startswith(".") or folder == "__MACOSX" for folder in name.split("/"))
+    return not skipped and Path(name).suffix.lower() in ENDINGS
 
 
 def printable(name: str) -> str:
-    """A file's name on one line, whatever characters it has."""
+    """A file's name on one line, with odd characters escaped."""
     return name if name.isprintable() else ascii(name)

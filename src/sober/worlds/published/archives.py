@@ -1,4 +1,4 @@
-"""Files that others made, read member by member: nothing is unpacked to disk, and nothing is unpickled."""
+"""Reads archives of published data sets, member by member: nothing is unpacked to disk, and nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ import numpy as np
 from jaxtyping import UInt8
 
 from sober.errors import RequestError, brief
-from sober.machine import cores
+from sober.installation import needing_extra
+from sober.parallel import cores
 
-LARGEST = 64 * 2**20  # bytes in one member: published ones are far smaller, a malicious one may be endless
+LARGEST = 64 * 2**20  # bytes of one member: published ones are far smaller, a malicious one may be endless
 
 
 @contextlib.contextmanager
 def reading(path: Path, world: str) -> Iterator[None]:
-    """Turns every way in which a file can be damaged into one error that names it."""
+    """Turns any error of a damaged file into one error that names the file."""
     try:
         yield
     except RequestError:
         raise
     except Exception as error:  # decompression, headers, encodings, pictures: too many kinds to name
-        why = f"not found: {error.args[0]}" if isinstance(error, KeyError) else brief(error)
-        raise RequestError(f"{path} cannot be read as {world} ({why}): expected the file as published") from error
+        reason = f"not found: {error.args[0]}" if isinstance(error, KeyError) else brief(error)
+        raise RequestError(f"{path} cannot be read as {world} ({reason}): expected the file as published") from error
 
 
 def zip_members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
@@ -44,7 +45,7 @@ def zip_bytes(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
 
 
 def tar_members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """The plain files of a tar file, in its own order; links and devices are passed over."""
+    """The plain files of a tar file, in its own order; links and devices are skipped."""
     for member in archive:
         _inside(member.name)
         if member.isreg():
@@ -69,7 +70,7 @@ def _bounded(file: IO[bytes], name: str) -> bytes:
 
 
 def _inside(name: str) -> str:
-    """Nothing is unpacked, so such a name could do no harm; but an archive that has one is not the published one."""
+    """Refuses a member's name that leads outside: nothing is unpacked, but such an archive is not the published one."""
     if name.startswith("/") or "\\" in name or ".." in PurePosixPath(name).parts:
         raise ValueError(f"member {name!r} points outside the archive")
     return name
@@ -83,11 +84,12 @@ def picture(
     crop: int | None = None,
     side: int = 64,
 ) -> UInt8[np.ndarray, "side side C"]:
-    """A JPEG or PNG, its central square resized with Pillow's Lanczos filter; what is transparent comes out white.
+    """A JPEG or PNG, its central square resized with Pillow's Lanczos filter; transparent pixels become white.
 
-    `size` is what its width and height must be, `crop` the side of the square: by default the shorter of the two.
+    `size` is the required width and height, `crop` the side of the square, by default the shorter of the two.
     """
-    from PIL import Image  # noqa: PLC0415
+    with needing_extra("reading pictures"):
+        from PIL import Image  # noqa: PLC0415
 
     with Image.open(io.BytesIO(content), formats=("JPEG", "PNG")) as file:
         width, height = file.size
@@ -108,16 +110,16 @@ def picture(
 def pictures(
     contents: Iterable[tuple[str, bytes]], decode: Callable[[bytes], UInt8[np.ndarray, "H W C"]]
 ) -> Iterator[UInt8[np.ndarray, "n H W C"]]:
-    """Files of named pictures, decoded on all cores, some at a time and in order."""
+    """Decodes named picture files on all cores, in blocks and in order."""
 
-    def one(named: tuple[str, bytes]) -> UInt8[np.ndarray, "H W C"]:
+    def decode_named(named: tuple[str, bytes]) -> UInt8[np.ndarray, "H W C"]:
         name, content = named
         try:
             return decode(content)
-        except Exception as error:  # whatever Pillow makes of it
+        except Exception as error:  # Pillow raises errors of many types
             raise ValueError(f"{name}: {brief(error)}") from error
 
-    rest = iter(contents)
+    remaining = iter(contents)
     with ThreadPoolExecutor(cores()) as pool:  # Pillow lets go of the interpreter lock
-        while some := list(itertools.islice(rest, 256)):
-            yield np.stack(list(pool.map(one, some)))
+        while block := list(itertools.islice(remaining, 256)):
+            yield np.stack(list(pool.map(decode_named, block)))

@@ -12,16 +12,17 @@ import numpy as np
 import scipy
 from jaxtyping import UInt8
 
+from sober.installation import needing_extra
 from sober.types import Factor
 from sober.worlds.published.archives import reading, tar_bytes, tar_members
-from sober.worlds.published.published import Published, Source
+from sober.worlds.published.published_world import PublishedWorld, Source
 from sober.worlds.world import Grid
 
 SIDE = 128  # of a published picture
 MESH = re.compile(r"(?:^|/)cars/([^/]+)\.mat$")
 
 
-class Cars3D(Grid, Published):
+class Cars3D(Grid, PublishedWorld):
     name = "cars3d"
     summary = "cars seen from all around: 3 factors, 17,568 pictures of 64 x 64"
     reference = "Reed, Zhang, Zhang & Lee (2015): Deep visual analogy-making"
@@ -72,16 +73,17 @@ def _meshes(path: Path) -> Iterator[tuple[str, bytes]]:
         for member in tar_members(archive):
             if match := MESH.search(member.name):
                 yield match[1], tar_bytes(archive, member)
-        while archive.fileobj and archive.fileobj.read(2**20):  # to the end, where gzip compares the checksum
+        while archive.fileobj and archive.fileobj.read(2**20):  # at the end of the file gzip compares the checksum
             pass
 
 
 def _views(content: bytes, views: tuple[int, int]) -> UInt8[np.ndarray, "E A 64 64 3"]:
     """One car from all its sides, each picture halved in size with Pillow's Lanczos filter, as in the study."""
-    from PIL import Image  # noqa: PLC0415
+    with needing_extra("reading pictures"):
+        from PIL import Image  # noqa: PLC0415
 
     shape = (SIDE, SIDE, 3, *views)
-    # What it says it holds comes first: an array of objects, or one too large, is never read.
+    # The header is checked first: an array of objects, or a too large array, is never read.
     if ("im", shape, "uint8") not in scipy.io.whosmat(io.BytesIO(content)):
         raise ValueError(f"a car without uint8 pictures `im` of shape {shape}")
     images = scipy.io.loadmat(io.BytesIO(content), variable_names=["im"])["im"]

@@ -12,7 +12,7 @@ from jaxtyping import Int, UInt8
 
 from sober.types import Factor
 from sober.worlds.published.archives import picture, pictures, reading, zip_bytes, zip_members
-from sober.worlds.published.published import Published, Source, Table
+from sober.worlds.published.published_world import PublishedWorld, Source, Table
 
 ATTRIBUTES = (
     *("5_o_Clock_Shadow", "Arched_Eyebrows", "Attractive", "Bags_Under_Eyes", "Bald", "Bangs", "Big_Lips", "Big_Nose"),
@@ -22,7 +22,7 @@ ATTRIBUTES = (
     *("Sideburns", "Smiling", "Straight_Hair", "Wavy_Hair", "Wearing_Earrings", "Wearing_Hat", "Wearing_Lipstick"),
     *("Wearing_Necklace", "Wearing_Necktie", "Young"),
 )
-SIZE, CROP = (178, 218), 148  # of a published picture; and of its middle, the face
+SIZE, CROP = (178, 218), 148  # a published picture, and the side of its middle, the face
 PAGE = "https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html"
 TERMS = "non-commercial research only"
 CITATION = """@inproceedings{liu2015faceattributes,
@@ -33,7 +33,7 @@ CITATION = """@inproceedings{liu2015faceattributes,
 }"""
 
 
-class CelebA(Published):
+class CelebA(PublishedWorld):
     """`celeba:file=FOLDER`, with list_attr_celeba.txt and either img_align_celeba.zip or its unpacked folder."""
 
     name = "celeba"

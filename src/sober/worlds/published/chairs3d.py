@@ -13,16 +13,16 @@ from jaxtyping import UInt8
 
 from sober.types import Factor
 from sober.worlds.published.archives import picture, pictures, tar_bytes, tar_members
-from sober.worlds.published.published import Published, Source
+from sober.worlds.published.published_world import PublishedWorld, Source
 from sober.worlds.world import Grid
 
 RENDER = re.compile(r"(?:^|/)([^/]+)/renders/image_\d+_p(\d+)_t(\d+)_r\d+\.png$")
-SIDE, CROP = 600, 400  # of a published picture, and of its middle, which holds every chair
+SIDE, CROP = 600, 400  # a published picture, and its middle, which holds every chair
 
 View = tuple[str, int, int]  # chair, azimuth, elevation
 
 
-class Chairs3D(Grid, Published):
+class Chairs3D(Grid, PublishedWorld):
     name = "chairs3d"
     summary = "chairs seen from all around: 3 factors, 86,366 grey pictures of 64 x 64"
     reference = "Aubry, Maturana, Efros, Russell & Sivic (2014): Seeing 3D chairs"
@@ -59,18 +59,20 @@ class Chairs3D(Grid, Published):
             yield from _decoded((member.name, tar_bytes(archive, member)) for member in order)
 
     def _order(self, views: Iterable[View]) -> list[View]:
-        """All views, sorted: they must be every combination of the right numbers of chairs, azimuths and elevations."""
+        """All views, sorted; refuses a set that is not every combination of chairs, azimuths and elevations."""
         views = sorted(views)
-        found = tuple(len({view[axis] for view in views}) for axis in range(3))
-        if found != self._sizes or len(views) != self.size:
-            sizes = " chairs, {} azimuths and {} elevations".format(*found[1:])
-            raise ValueError(f"it holds {len(views)} pictures of {found[0]}{sizes}, not every one of {self._sizes}")
+        chairs, azimuths, elevations = sizes = tuple(len({view[axis] for view in views}) for axis in range(3))
+        if sizes != self._sizes or len(views) != self.size:
+            raise ValueError(
+                f"it holds {len(views)} pictures of {chairs} chairs, {azimuths} azimuths and {elevations} elevations, "
+                f"not every one of {self._sizes}"
+            )
         return views
 
 
-def _by_view(named: Iterable[tuple[str, Any]]) -> dict[View, Any]:
-    matches = ((RENDER.search(name), what) for name, what in named)
-    return {(match[1], int(match[3]), int(match[2])): what for match, what in matches if match}
+def _by_view(named_files: Iterable[tuple[str, Any]]) -> dict[View, Any]:
+    matches = ((RENDER.search(name), file) for name, file in named_files)
+    return {(match[1], int(match[3]), int(match[2])): file for match, file in matches if match}
 
 
 def _decoded(contents: Iterable[tuple[str, bytes]]) -> Iterator[UInt8[np.ndarray, "n 64 64 1"]]:

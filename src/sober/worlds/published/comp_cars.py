@@ -12,16 +12,16 @@ from jaxtyping import Int, UInt8
 from sober.errors import MissingError, RequestError
 from sober.types import Factor
 from sober.worlds.published.archives import picture, pictures
-from sober.worlds.published.published import Published, Source, Table
+from sober.worlds.published.published_world import PublishedWorld, Source, Table
 
 MAKES, MODELS, PICTURES = 163, 1716, 136_726  # as published
 
 
-class CompCars(Published):
+class CompCars(PublishedWorld):
     """`comp_cars:file=FOLDER`, where FOLDER/MAKE/MODEL/YEAR/*.jpg or FOLDER/image/MAKE/MODEL/YEAR/*.jpg.
 
-    Any part of the data set will do: its numbers of makes, models and pictures are what is found in the folder. The
-    year is not a factor, because it is not known for every picture.
+    Part of the data set is enough: the makes, models and pictures are those in the folder. The year is not a factor,
+    because it is not known for every picture.
     """
 
     name = "comp_cars"
@@ -57,7 +57,7 @@ class CompCars(Published):
 
     @functools.cached_property
     def _table(self) -> Table | None:
-        """What is in the folder; None where there is none, so that the world can be listed without it."""
+        """The labels of the pictures in the folder; None without a folder, so that the world can be listed."""
         if cached := self.cached():
             return cached.table
         try:

@@ -1,7 +1,7 @@
 """3D Faces: fifty faces of the Basel model from many sides and in many lights (Paysan et al. 2009, Chen et al. 2018).
 
-The renders circulate as a file of PyTorch, which is a pickle and could run anything when it is loaded. It is not loaded
-here: the pickle is read as a list of instructions, none of which is followed, to see that it describes one array of
+The renders circulate as a file of PyTorch, which is a pickle and could run any code when it is loaded. It is never
+loaded here. The pickle is read as a list of instructions, without running one, to check that it describes one array of
 bytes of the right shape; then the bytes are read.
 """
 
@@ -18,13 +18,13 @@ from jaxtyping import UInt8
 
 from sober.files import npy_rows, raw_rows
 from sober.types import Factor
-from sober.worlds.published.published import Published, Source
+from sober.worlds.published.published_world import PublishedWorld, Source
 from sober.worlds.world import Grid
 
-MAGIC = 0x1950A86A20F9469CFC6C  # the first number in a file that PyTorch wrote before version 1.6
+MAGIC = 0x1950A86A20F9469CFC6C  # the first number in a file of PyTorch before version 1.6
 
 
-class Faces3D(Grid, Published):
+class Faces3D(Grid, PublishedWorld):
     """`faces3d:file=PATH` reads basel_face_renders.pth, or an npz file whose `images` are the same array."""
 
     name = "faces3d"
@@ -78,7 +78,7 @@ class Faces3D(Grid, Published):
 
 
 def _old_format(file: IO[bytes], shape: tuple[int, ...]) -> IO[bytes]:
-    """`file` at the first byte of its only array: it follows five pickles and the number of its elements."""
+    """`file` at the first byte of its only array, which follows five pickles and the number of its elements."""
     first = [argument for _, argument, _ in pickletools.genops(file) if argument is not None]
     if MAGIC not in first:
         raise ValueError("it is no file of PyTorch")
@@ -92,7 +92,7 @@ def _old_format(file: IO[bytes], shape: tuple[int, ...]) -> IO[bytes]:
 
 
 def _check_pickle(file: IO[bytes], shape: tuple[int, ...]) -> None:
-    """An error unless a pickle describes one array of bytes with this shape, in row-major order."""
+    """Refuses a pickle that does not describe one array of bytes with this shape, in row-major order."""
     names, numbers = set(), []
     for code, argument, _ in pickletools.genops(file):
         if code.name in ("GLOBAL", "STACK_GLOBAL", "REDUCE", "INST", "OBJ"):

@@ -14,7 +14,7 @@ from jaxtyping import UInt8
 
 from sober.files import npy_rows
 from sober.types import Factor
-from sober.worlds.published.published import Published, Source
+from sober.worlds.published.published_world import PublishedWorld, Source
 from sober.worlds.world import Grid
 
 FACTORS = (
@@ -46,8 +46,8 @@ def _source(kind: str, md5: str) -> Source:
     )
 
 
-class MPI3D(Grid, Published):
-    """What the three have in common."""
+class MPI3D(Grid, PublishedWorld):
+    """The common base class of the three data sets."""
 
     reference = "Gondal et al. (2019): On the transfer of inductive bias from simulation to the real world"
     factors = FACTORS

@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import UInt8
 
-from sober.errors import RequestError
 from sober.files.npy import ROWS
+from sober.installation import needing_extra
 from sober.types import Factor
-from sober.worlds.published.published import Published, Source
+from sober.worlds.published.published_world import PublishedWorld, Source
 from sober.worlds.world import Grid
 
 HUES = tuple((np.arange(10) / 10).tolist())
 
 
-class Shapes3D(Grid, Published):
+class Shapes3D(Grid, PublishedWorld):
     name = "shapes3d"
     summary = "a solid in a coloured room: 6 factors, 480,000 pictures of 64 x 64"
     reference = "Burgess & Kim (2018): 3D Shapes dataset"
@@ -47,10 +47,8 @@ class Shapes3D(Grid, Published):
     )
 
     def convert(self, *paths: Path) -> Iterator[UInt8[np.ndarray, "n 64 64 3"]]:
-        try:
+        with needing_extra(f"reading {paths[0]}"):
             import h5py  # noqa: PLC0415
-        except ImportError as error:
-            raise RequestError(f"reading {paths[0]} needs h5py: pip install h5py") from error
         with h5py.File(paths[0], "r") as file:
             images, labels = file["images"], file["labels"]
             if images.shape != (self.size, *self.image_shape) or images.dtype != np.uint8:
@@ -58,7 +56,7 @@ class Shapes3D(Grid, Published):
             if labels.shape != (self.size, len(self.factors)):
                 raise ValueError(f"it holds labels of shape {labels.shape}")
             self._check_order(labels[:])
-            # Whole chunks, since each is decompressed for every part that touches it.
+            # Read in whole chunks: a chunk is decompressed for every block that touches it.
             chunk = images.chunks[0] if images.chunks else 1
             step = chunk * max(1, ROWS // chunk)
             for start in range(0, self.size, step):

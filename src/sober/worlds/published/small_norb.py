@@ -1,7 +1,7 @@
 """SmallNORB: fifty toys of five kinds, photographed from 162 directions in six lights (LeCun et al. 2004).
 
-Four factors, as in the Sober Look study: which of the ten toys of its kind a picture shows is not one of them, because
-the third animal has nothing in common with the third car. Every combination has ten pictures, one for each toy.
+Four factors, as in the Sober Look study. The number of the toy within its kind is not a factor, because the third
+animal has nothing in common with the third car. Every combination has ten pictures, one for each toy.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from jaxtyping import Int, UInt8
 
 from sober.errors import RequestError
 from sober.files import raw_rows
+from sober.installation import needing_extra
 from sober.types import Factor
 from sober.worlds.published.archives import reading
-from sober.worlds.published.published import Published, Source
+from sober.worlds.published.published_world import PublishedWorld, Source
 
-BYTES, INTEGERS = 0x1E3D4C55, 0x1E3D4C54  # the first four bytes of a file say what it holds
+BYTES, INTEGERS = 0x1E3D4C55, 0x1E3D4C54  # the first four bytes of a file are its type of numbers
 SIDE = 96  # of a published picture
 CITATION = """@inproceedings{lecun2004learning,
   title     = {Learning Methods for Generic Object Recognition with Invariance to Pose and Lighting},
@@ -31,8 +32,8 @@ CITATION = """@inproceedings{lecun2004learning,
 }"""
 
 
-def _source(part: str, size: int, sha256: str) -> Source:
-    file = f"smallnorb-{part}.mat"
+def _source(split: str, size: int, sha256: str) -> Source:
+    file = f"smallnorb-{split}.mat"
     return Source(
         f"{file}.gz",
         f"https://cs.nyu.edu/~ylclab/data/norb-v1.0-small/{file}.gz",
@@ -47,7 +48,7 @@ def _source(part: str, size: int, sha256: str) -> Source:
 TRAINING, TESTING = "5x46789x9x18x6x2x96x96-training", "5x01235x9x18x6x2x96x96-testing"
 
 
-class SmallNORB(Published):
+class SmallNORB(PublishedWorld):
     name = "small_norb"
     summary = "photographs of toys: 4 factors and 10 toys of each kind, 48,600 pictures of 64 x 64"
     reference = "LeCun, Huang & Bottou (2004): Learning methods for generic object recognition"
@@ -57,7 +58,7 @@ class SmallNORB(Published):
         Factor("azimuth", 18, "cyclic", tuple(np.arange(0.0, 360, 20).tolist())),
         Factor("lighting", 6, "categorical"),
     )
-    toys = 10  # of each category: the fastest to vary in the order of the pictures
+    toys = 10  # in each category: the fastest to vary in the order of the pictures
     image_shape = (64, 64, 1)
     sources = (
         _source(f"{TRAINING}-dat", 131_896_188, "5ffd6272a07d32695ee1082a26a41a93a37aab8c28da047f8c34ed348d214873"),
@@ -80,7 +81,7 @@ class SmallNORB(Published):
         return np.stack(np.unravel_index(self.checked(index) // self.toys, self._sizes), axis=-1).astype(np.int32)
 
     def vary(self, index: int, factor: int, count: int) -> UInt8[np.ndarray, "n 64 64 1"]:
-        """As in a grid, with the same toy throughout: another category shows its toy of that number."""
+        """As in a grid, with a fixed number of the toy: another category shows its toy of that number."""
         size = self.factors[factor].size
         values = np.unique(np.linspace(0, size - 1, min(count, size)).round().astype(int))
         classes = np.tile(self.labels(np.array([index])), (len(values), 1))
@@ -90,10 +91,10 @@ class SmallNORB(Published):
     def convert(self, *paths: Path) -> Iterator[UInt8[np.ndarray, "n 64 64 1"]]:
         images = np.empty((self.size, *self.image_shape), np.uint8)
         filled = np.zeros(self.size, int)
-        for part in (paths[:3], paths[3:]):
-            places = self._places(*part[1:])
+        for images_file, categories_file, info_file in (paths[:3], paths[3:]):
+            places = self._places(categories_file, info_file)
             done = 0
-            for rows in _matrix(part[0], BYTES, (len(places), 2, SIDE, SIDE)):
+            for rows in _matrix(images_file, BYTES, (len(places), 2, SIDE, SIDE)):
                 images[places[done : done + len(rows)]] = _resized(rows[:, 0])  # the left of its two cameras
                 done += len(rows)
             filled[places] += 1
@@ -102,7 +103,7 @@ class SmallNORB(Published):
         yield images
 
     def _places(self, categories: Path, info: Path) -> Int[np.ndarray, " N"]:
-        """Where in the order of this world each picture of one part belongs."""
+        """The index in this world of each picture of the training or testing files."""
         half = self.size // 2
         category = np.concatenate(list(_matrix(categories, INTEGERS, (half,))))
         toy, elevation, azimuth, lighting = np.concatenate(list(_matrix(info, INTEGERS, (half, 4)))).T
@@ -114,12 +115,12 @@ class SmallNORB(Published):
 
 
 def _matrix(path: Path, magic: int, shape: tuple[int, ...]) -> Iterator[Any]:
-    """The rows of a file in the data set's own format, gzipped or not, some at a time."""
+    """The rows of a file in the data set's own format, gzipped or not, in blocks."""
     opener: Any = gzip.open if path.suffix == ".gz" else open
     with reading(path, "small_norb"), opener(path, "rb") as file:
-        found, ndim = _integers(file, 2)
-        if found != magic or ndim != len(shape):
-            raise ValueError(f"it begins with {found:#x} and {ndim} axes, not {magic:#x} and {len(shape)}")
+        first, ndim = _integers(file, 2)
+        if first != magic or ndim != len(shape):
+            raise ValueError(f"it begins with {first:#x} and {ndim} axes, not {magic:#x} and {len(shape)}")
         sizes = tuple(_integers(file, max(3, ndim))[:ndim])  # at least three are stored
         if sizes != shape:
             raise ValueError(f"it holds an array of shape {sizes}, not {shape}")
@@ -128,7 +129,7 @@ def _matrix(path: Path, magic: int, shape: tuple[int, ...]) -> Iterator[Any]:
         else:
             for rows in raw_rows(file, (shape[0], 4 * math.prod(shape[1:]))):
                 yield rows.view("<i4").reshape(-1, *shape[1:])
-        if file.read(1):  # reading to the end is also what makes gzip compare the checksum
+        if file.read(1):  # at the end of the file gzip compares the checksum
             raise ValueError("more data than its header says")
 
 
@@ -141,7 +142,8 @@ def _integers(file: IO[bytes], count: int) -> list[int]:
 
 def _resized(images: UInt8[np.ndarray, "n 96 96"]) -> UInt8[np.ndarray, "n 64 64 1"]:
     """Resized with Pillow's Lanczos filter, as in the study."""
-    from PIL import Image  # noqa: PLC0415
+    with needing_extra("reading pictures"):
+        from PIL import Image  # noqa: PLC0415
 
     small = [Image.fromarray(image).resize((64, 64), Image.Resampling.LANCZOS) for image in images]
     return np.stack([np.asarray(image) for image in small])[..., None]

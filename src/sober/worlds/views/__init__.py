@@ -1,23 +1,22 @@
-"""Views of a world: the same pictures, fewer of them or drawn otherwise.
+"""Views of a world: the same pictures, some of them, or all of them drawn with other probabilities.
 
     heads | joint azimuth elevation D             two factors sampled together (Chen et al. 2018, A to D)
-    heads | joint azimuth elevation table.csv     likewise, by a table of one's own: a row for each class of the first
+    heads | joint azimuth elevation table.csv     the same with your own table: a row for each class of the first
     teapots | without red > green + 0.15 and elevation > pi / 4       a region held out; `only` shows that region
-    teapots | without gap                         a region that the world has a name for
+    teapots | without gap                         a region that has a name in this world
     dsprites | keep x y shape=heart scale=5       factors that vary; the others stay at a class, by default the first
     dsprites | keep shape=heart                   one factor stays at a class; all others vary
-    dsprites | hide shape                         a factor that varies and that nobody asks about
-    dsprites | part train 0.8                     a fixed split: `part test 0.8` are the others
+    dsprites | hide shape                         a nuisance: it varies, but is not among the labels
+    dsprites | part train 0.8                     a fixed split: `part test 0.8` has the other pictures
 
-A view is a world like any other, so views can follow each other. What a model was trained on is part of its run. To add
-one: its file here, one line in `VIEWS`, its test.
+A view is a world, so a view of a view is possible. To add a view: its file here, one line in `VIEWS`, its test.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from sober.errors import RequestError, brief, listed
+from sober.errors import RequestError, brief, choices
 from sober.worlds.views.base import View
 from sober.worlds.views.hide import Hide
 from sober.worlds.views.joint import Joint
@@ -26,7 +25,7 @@ from sober.worlds.views.part import Part
 from sober.worlds.views.without import Only, Without
 from sober.worlds.world import World
 
-# By the word that a spec has for each: a function of a world and of what follows that word.
+# By the first word of a view: a function of the world and of the text after that word.
 VIEWS: dict[str, Callable[[World, str], World]] = {
     "hide": Hide.read,
     "joint": Joint.read,
@@ -38,12 +37,12 @@ VIEWS: dict[str, Callable[[World, str], World]] = {
 
 
 def view(base: World, text: str) -> World:
-    """The view that a piece of a world's spec asks for, such as `part train 0.8`."""
-    word, _, rest = text.strip().partition(" ")
+    """The view of a world that one of `WorldSpec.views` describes, such as `part train 0.8`."""
+    word, _, arguments = text.strip().partition(" ")
     if word not in VIEWS:
-        raise RequestError(f"unknown view {word!r} of {base.spec}: choose one of {listed(VIEWS)}")
+        raise RequestError(f"unknown view {word!r} of {base.spec}: {choices(word, VIEWS)}")
     try:
-        return VIEWS[word](base, rest.strip())
+        return VIEWS[word](base, arguments.strip())
     except RequestError:
         raise
     except (ValueError, IndexError) as error:

@@ -1,6 +1,6 @@
-"""hide: factors that vary as before and that nobody asks about: nuisance.
+"""hide: makes factors a nuisance. They vary as before, but are not among the labels.
 
-Chen et al. (2018) treat the shapes of dSprites and the identities of 3D Faces so: no score has a column for them.
+Chen et al. (2018) treat the shapes of dSprites and the identities of 3D Faces this way: no score sees them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from sober.worlds.world import Grid, Labels, World
 
 
 class Hide(View):
-    """The same pictures, drawn as they were, without the labels of some factors."""
+    """The same pictures, drawn as before, without the labels of some factors."""
 
     def __init__(self, base: World, names: Sequence[str]) -> None:
-        unseen = {column_of(base, name) for name in names}
-        if not unseen or len(unseen) == len(base.factors):
+        hidden = {column_of(base, name) for name in names}
+        if not hidden or len(hidden) == len(base.factors):
             raise RequestError(f"{base.spec}: hide needs the names of some factors, and not of all")
         super().__init__(base, f"hide {' '.join(names)}")
-        self.columns = [column for column in range(len(base.factors)) if column not in unseen]
+        self.columns = [column for column in range(len(base.factors)) if column not in hidden]
         self.factors = tuple(base.factors[column] for column in self.columns)
 
     @staticmethod
@@ -46,7 +46,7 @@ class Hide(View):
 
 
 class HideInGrid(Hide, Grid):  # type: ignore[misc]
-    """A grid stays one, so that other views of grids may follow."""
+    """A hidden view of a grid is a grid too, so views of grids may follow."""
 
     @property
     def axes(self) -> tuple[Factor, ...]:

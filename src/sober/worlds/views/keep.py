@@ -1,4 +1,4 @@
-"""keep: the smaller grid in which only some factors vary and the others stay at a class."""
+"""keep: a smaller grid in which some factors vary and the others are fixed at a class."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from sober.worlds.world import Grid, World
 
 
 class Keep(Grid):
-    """The grid of the factors `names`; the others stay at the class that `at` has for them, by default the first.
+    """The grid of the factors `names`; the others are fixed at their class in `fixed`, by default the first.
 
-    Without names, all factors vary that `at` does not fix. What was hidden before still varies, unless `at` fixes it.
+    Without `names`, all factors vary except the fixed ones. Hidden factors still vary unless they are fixed.
     """
 
-    def __init__(self, base: World, names: Sequence[str], at: Mapping[str, int]) -> None:
-        if not isinstance(base, Grid) or not (names or at):
+    def __init__(self, base: World, names: Sequence[str], fixed: Mapping[str, int]) -> None:
+        if not isinstance(base, Grid) or not (names or fixed):
             raise RequestError(f"{base.spec}: keep needs the names of factors, of a full grid")
-        if twice := set(names) & at.keys():
+        if twice := set(names) & fixed.keys():
             raise RequestError(f"{base.spec}: keep either lets {listed(sorted(twice))} vary or fixes it, not both")
-        self.base, self.text = base, " ".join(["keep", *names, *(f"{name}={value}" for name, value in at.items())])
+        self.base, self.text = base, " ".join(["keep", *names, *(f"{name}={value}" for name, value in fixed.items())])
         self.name, self.summary, self.reference = base.name, base.summary, base.reference
-        varying = names or [factor.name for factor in base.factors if factor.name not in at]
+        varying = names or [factor.name for factor in base.factors if factor.name not in fixed]
         self.factors: tuple[Factor, ...] = tuple(base.factors[column_of(base, name)] for name in varying)
         if not self.factors:
             raise RequestError(f"{base.spec}: keep fixes every factor, and no factor is left: leave one out")
-        self.unseen = tuple(axis for axis in base.hidden if axis.name not in at)
+        self.varying_hidden = tuple(axis for axis in base.hidden if axis.name not in fixed)
         self.image_shape, self.stochastic, self.origin = base.image_shape, base.stochastic, base.origin
         self.flags, self.regions, self.question_values = base.flags, base.regions, base.question_values
         rows = np.zeros((self.size, len(base.axes)), np.int32)
-        for name, value in at.items():
+        for name, value in fixed.items():
             rows[:, _fixable(base, name)] = value
         rows[:, [base.axes.index(axis) for axis in self.axes]] = self.classes(np.arange(self.size))
         self.view = View(base, self.text, base.index_of(rows))
@@ -47,12 +47,12 @@ class Keep(Grid):
         fixed = dict(word.split("=", 1) for word in words if "=" in word)
         if not isinstance(base, Grid):
             return Keep(base, words, {})
-        at = {name: _class(base.axes[_fixable(base, name)], value) for name, value in fixed.items()}
-        return Keep(base, [word for word in words if "=" not in word], at)
+        classes = {name: _class(base.axes[_fixable(base, name)], value) for name, value in fixed.items()}
+        return Keep(base, [word for word in words if "=" not in word], classes)
 
     @property
     def axes(self) -> tuple[Factor, ...]:
-        return (*self.unseen, *self.factors)
+        return (*self.varying_hidden, *self.factors)
 
     @property
     def resident(self) -> bool:  # type: ignore[override]
@@ -80,9 +80,9 @@ class Keep(Grid):
 
 
 def _fixable(base: Grid, name: str) -> int:
-    """Which axis has this name, be it a factor or hidden: what nobody asks about can be held fixed too."""
-    unseen = [axis.name for axis in base.hidden]
-    return base.axes.index(base.hidden[unseen.index(name)]) if name in unseen else axis_of(base, name)
+    """The axis of this name: a factor, or a hidden one, which can be fixed too."""
+    hidden = [axis.name for axis in base.hidden]
+    return base.axes.index(base.hidden[hidden.index(name)]) if name in hidden else axis_of(base, name)
 
 
 def _class(factor: Factor, text: str) -> int:
@@ -90,7 +90,7 @@ def _class(factor: Factor, text: str) -> int:
     if text in map(str, factor.values) and factor.kind == "categorical":
         return [str(value) for value in factor.values].index(text)
     if not text.isdigit() or int(text) >= factor.size:
-        named = factor.values and factor.kind == "categorical"
-        known = f" or one of {listed(map(str, factor.values))}" if named else ""
-        raise RequestError(f"factor {factor.name} has classes 0 to {factor.size - 1}{known}, got {text!r}")
+        has_names = factor.values and factor.kind == "categorical"
+        names = f" or one of {listed(map(str, factor.values))}" if has_names else ""
+        raise RequestError(f"factor {factor.name} has classes 0 to {factor.size - 1}{names}, got {text!r}")
     return int(text)

@@ -1,4 +1,4 @@
-"""part: a fixed split into pictures to train on and others to test on."""
+"""part: a fixed random split into pictures for training and pictures for testing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sober.worlds.world import World
 
 
 class Part(View):
-    """A share of the pictures, chosen at random once and for all: `train`, or `test` for the others."""
+    """`train` is a fixed random share of the pictures, `test` has the others."""
 
     def __init__(self, base: World, name: str, share: float) -> None:
         if name not in ("train", "test") or not 0 < share < 1:

@@ -1,0 +1,1 @@
+"""What users call to score arrays: `score`, `scorer`, `Collector`, comparisons, and each metric as a function."""

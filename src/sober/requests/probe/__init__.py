@@ -1,0 +1,1 @@
+"""What image encoders know about worlds."""

@@ -1,0 +1,1 @@
+"""Studies: grids of runs from a file, planned, run and made into the papers' tables."""

@@ -1,0 +1,1 @@
+"""A search for good hyperparameters without labels."""

@@ -1,1 +1,0 @@
-"""Requests to the one evaluation: train, score, select, fit, tune, and studies on one machine or a cluster."""
