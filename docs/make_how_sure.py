@@ -614,9 +614,10 @@ Student's t for ten splits alone makes it 1.14. There are {draws} draws of each 
 """
 AFTER_COMPARISONS = """
 Intervals of scores near the end of their range are too wide, as `modularity` of good codes: its variance falls faster
-than the number of rows rises. A score that is far from its ends, with little behind it, varies nearly as much with half
-of the rows, and its interval is too narrow: `modularity` of mixed codes. `irs` depends on the most extreme rows; Sober
-widens its interval for that reason.
+than the number of rows rises. Quarters of the rows tell Sober how fast, and make this interval half as wide as halves
+alone would. A score that is far from its ends, with little behind it, varies as much with half of the rows as with all
+of them, and its interval is too narrow: `modularity` of mixed codes. Quarters do not show this. `irs` depends on the
+most extreme rows; Sober widens its interval for that reason.
 
 """
 ALARMS = """## False alarms
@@ -633,7 +634,10 @@ simulation the larger p stays on the safe side.
 
 `sober.agree` draws random mixtures of a model's latents, each latent scaled to the same variance. If all models hold
 the same sources along random axes, and a few sources have most of the variance, the models' latents are somewhat more
-alike than such mixtures. Then look at how alike partners are, too, and not at p alone.
+alike than such mixtures. Then look at how alike partners are, too, and not at p alone. Mixtures of latents that keep
+their own sizes would be right there: p ≤ 0.05 in 5.0% of 960 latents, where equal sizes give 10.7%. But where four
+models agree on axes of such sizes, they would find 83% of the latents and miss the largest one, because most mixtures
+are much like it. Equal sizes find all of them.
 """
 
 

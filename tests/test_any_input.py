@@ -6,9 +6,11 @@ Each property is tested twice: with a few inputs in every run, and with thousand
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -41,11 +43,29 @@ def inputs(few: int, many: int) -> Any:
 
 
 def on_inputs(count: int, holds: Callable[[st.DataObject], None]) -> None:
-    """Tries a property on that many inputs, the same each time."""
+    """Tries a property on that many inputs: the same each time, or others if SOBER_TEST_SEED is a whole number."""
+    chosen = os.environ.get("SOBER_TEST_SEED")
     options = settings(
-        max_examples=count, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+        max_examples=count,
+        deadline=None,
+        derandomize=not chosen,
+        database=None,
+        suppress_health_check=list(HealthCheck),
     )
-    options(given(st.data())(holds))()
+    tried = options(given(st.data())(holds))
+    (hypothesis.seed(int(chosen))(tried) if chosen else tried)()
+
+
+def test_another_seed_tries_other_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+    for seed in ("", "", "1", "1", "2"):
+        monkeypatch.setenv("SOBER_TEST_SEED", seed)
+        numbers: list[int] = []
+        on_inputs(8, lambda data: numbers.append(data.draw(st.integers(0, 10**9))))  # noqa: B023 -- called at once
+        tried.append(tuple(numbers))
+    assert tried[0] == tried[1]
+    assert tried[2] == tried[3]
+    assert len(set(tried)) == 3
 
 
 def width(table: Any) -> int:

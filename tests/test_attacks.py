@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import polars
 import pytest
+import scipy
 from PIL import Image
 from safetensors.numpy import save
 
@@ -401,6 +402,69 @@ def test_an_array_that_promises_more_than_its_file_holds_takes_no_memory(tmp_pat
     path = zipped(tmp_path / "codes.npz", "codes.npy", content)
     with pytest.raises(RequestError, match=r"codes.npz"):
         read_npz(path, ["codes"])
+
+
+@pytest.mark.parametrize(
+    ("element", "shape"),
+    [("<f8", (-5, 3)), ("<f8", (10**30, 0)), ("<f8", (True, False)), ("<f8", (1,) * 40), ("<U0", (10**9,))],
+)
+def test_an_array_of_an_impossible_shape_is_one_line(tmp_path: Path, element: str, shape: tuple[int, ...]) -> None:
+    header = str({"descr": element, "fortran_order": False, "shape": shape}) + "\n"
+    content = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + bytes(64)
+    (tmp_path / "codes.npy").write_bytes(content)
+    with pytest.raises(RequestError, match=r"codes.npy cannot be read .*(it ends too early|the shape of no array)"):
+        read_npy(tmp_path / "codes.npy")
+    with pytest.raises(RequestError, match=r"codes.npz"):
+        read_npz(zipped(tmp_path / "codes.npz", "codes.npy", content), ["codes"])
+
+
+def test_a_damaged_npz_of_another_compression_is_one_line(tmp_path: Path) -> None:
+    for kind in (zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2):
+        path = tmp_path / "codes.npz"
+        with zipfile.ZipFile(path, "w", kind) as archive:
+            archive.writestr("codes.npy", array_bytes(np.random.default_rng(0).normal(size=(60, 3))))
+        content = bytearray(path.read_bytes())
+        content[90:200] = bytes(byte ^ 0x5A for byte in content[90:200])
+        path.write_bytes(content)
+        with pytest.raises(RequestError, match=r"codes.npz cannot be read as an npz file"):
+            read_npz(path, ["codes"])
+
+
+def sparse_file(path: Path, **arrays: object) -> Path:
+    """Sparse codes as SciPy writes them, with other arrays in place of some."""
+    good = {"data": np.ones(60), "indices": np.arange(60) % 5, "indptr": np.arange(61), "shape": (60, 5)}
+    np.savez(path, format=np.array(b"csr"), **{**good, **arrays})
+    return path
+
+
+@pytest.mark.parametrize("indices", [np.full(60, 7), np.full(60, 10**6), np.full(60, -1)])
+def test_sparse_codes_whose_places_are_outside_touch_no_other_memory(tmp_path: Path, indices: np.ndarray) -> None:
+    path = sparse_file(tmp_path / "codes.npz", indices=indices)
+    with pytest.raises(RequestError, match=r"codes.npz.* sparse array"):
+        read_codes(path)
+    codes = scipy.sparse.csr_array((60, 5))
+    codes.data, codes.indices, codes.indptr = np.ones(60), indices, np.arange(61)
+    factors = np.arange(60)[:, None] % 3
+    for refused in (
+        lambda: sober.score(codes, factors),
+        lambda: sober.udr([codes, codes]),
+        lambda: sober.agree({"a": codes, "b": codes}),
+        lambda: sober.probe(codes, factors=factors),
+    ):
+        with pytest.raises(RequestError, match="a sparse array that contradicts itself"):
+            refused()
+
+
+def test_sparse_codes_of_a_trillion_columns_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match=r"codes.npz: a sparse array of 60 rows and 1,000,000,000,000 columns needs"):
+        read_codes(sparse_file(tmp_path / "codes.npz", shape=(60, 10**12)))
+
+
+def test_a_reason_is_short_whatever_a_file_holds(tmp_path: Path) -> None:
+    (tmp_path / "codes.csv").write_text("a,b\n" + ("9" * 5000 + ",1\n") * 30)
+    with pytest.raises(RequestError, match=r"codes.csv cannot be read as a table") as refused:
+        read_codes(tmp_path / "codes.csv")
+    assert len(str(refused.value)) < 600
 
 
 def test_more_memory_than_there_is_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

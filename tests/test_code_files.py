@@ -311,6 +311,11 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str], str]] = {
         "a.npz has no array 'codes': it has latents (60, 4), labels (60, 3). Say which are codes and factors, as in "
         "--codes latents --factors labels",
     ),
+    "npz with what rows have beside codes": (
+        {"a.npz": {"mean": CODES, "logvar": CODES}},
+        ["a.npz"],
+        "Say which are codes, as in --codes mean",
+    ),
     "npz without factors": (
         {"codes.npy": CODES, "a.npz": {"latents": CODES, "labels": LABELS}},
         ["codes.npy", "--factors", "a.npz"],

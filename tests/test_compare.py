@@ -127,6 +127,37 @@ def test_more_rows_do_not_steady_a_score_of_extremes(monkeypatch: pytest.MonkeyP
     assert widths[0] == pytest.approx(2**0.5 * widths[1])
 
 
+def test_quarters_tell_how_fast_the_variance_near_an_end_falls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fourth power of a mean has a variance that falls with the fourth power of the number of rows."""
+    rows_measured: list[int] = []
+
+    def measure(codes: Any, shared: Any, *, seed: int) -> Measured:
+        rows_measured.append(len(codes.mean))
+        return Measured({"steep": 1 - min(1.0, float(codes.mean[:, 0].mean()) ** 4)})
+
+    monkeypatch.setitem(METRICS, "steep", Metric("steep", "?", "nobody (2026)", {"steep": Meaning("?")}, measure, {}))
+    rng = np.random.default_rng(5)
+    codes = {name: rng.normal(size=(400, 1)) for name in ("first", "second")}
+    factors = np.arange(400)[:, None] % 4
+    (narrow,) = sober.compare(codes, factors, metrics="steep", halves=200).differences
+    assert set(rows_measured) == {400, 200, 100}
+    rows_measured.clear()
+    monkeypatch.setattr(comparison, "NEAR", 0.0)
+    (wide,) = sober.compare(codes, factors, metrics="steep", halves=200).differences
+    assert set(rows_measured) == {400, 200}
+    assert narrow.value == wide.value
+    assert narrow.high - narrow.low == pytest.approx(0.4 * (wide.high - wide.low), rel=0.5)
+
+
+def test_quarters_keep_groups_whole_and_small_ones_are_not_measured() -> None:
+    groups = np.arange(300) // 10
+    first, second = comparison._halved(as_codes(PLAIN, FACTORS, groups=groups), np.arange(100), [0])
+    assert not set(groups[first]) & set(groups[second])
+    assert sorted([*first, *second]) == list(range(100))
+    few = {"a": PLAIN[:20], "b": AGAIN[:20]}
+    assert sober.compare(few, FACTORS[:20], metrics="modularity", halves=4).differences
+
+
 def test_an_odd_number_of_halves_is_rounded_up_to_pairs() -> None:
     assert sober.compare({"plain": PLAIN, "mixed": MIXED}, FACTORS, metrics="mig", halves=5).halves == 6
 

@@ -143,6 +143,16 @@ def test_folds_are_those_of_scikit_learn_or_contiguous_where_it_refuses(labels: 
         np.testing.assert_array_equal(np.flatnonzero(stratified(y, folds) == fold), out)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_curvature_below_rounding_makes_no_step(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for latents in (1, 3, 5):
+        codes, labels = np.sign(rng.normal(size=(10, latents))) * 1e50, rng.integers(0, 3, 10)
+        with np.errstate(over="raise", invalid="raise", divide="raise"):
+            found = cross_validated(codes, labels, strengths=3, folds=2)
+        assert np.isfinite(found.model.weight).all()
+
+
 def test_one_class_leaves_nothing_to_learn() -> None:
     found = cross_validated(np.eye(6), np.full(6, 3))
     assert found.strength == strengths_between(10)[0] == 1e-4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 
 import numpy as np
 import pytest
@@ -38,6 +39,45 @@ def test_weights_that_mean_nothing_are_refused(weights: np.ndarray, says: str) -
     codes, factors = table()
     with pytest.raises(RequestError, match=says):
         score(codes, factors, weights=weights)
+
+
+@pytest.mark.parametrize(
+    "metric", [m for m in METRICS.values() if "held_out" in m.settings], ids=lambda metric: metric.name
+)
+@pytest.mark.parametrize("held_out", ["drawn", "second"])
+def test_a_half_of_one_row_holds_a_row(metric: Metric, held_out: str) -> None:
+    codes, factors = table()
+    settings = {"samples": 1, "held_out": held_out}
+    assert score(codes, factors, metrics={metric.name: settings}) == score(
+        codes, factors, metrics={metric.name: {**settings, "samples": 2}}
+    )
+
+
+def test_regressions_that_stop_early_are_flagged_and_warn_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes, factors = table()
+    monkeypatch.setattr("sober.estimators.predictors.LASSO_STEPS", 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lassos = score(codes, factors, metrics={"dci": {"trees": "lasso"}})
+        score(codes[:40], np.random.default_rng(0).permutation(40)[:, None], metrics="infomec")
+    assert "not_converged" in lassos.flags["dci_disentanglement"]
+
+
+@pytest.mark.parametrize("quantile", [-0.1, 1.5])
+def test_a_quantile_is_a_share(quantile: float) -> None:
+    with pytest.raises(RequestError, match="irs: quantile must be a finite number from 0 to 1"):
+        score(*table(), metrics={"irs": {"quantile": quantile}})
+
+
+def test_an_outlier_that_outweighs_all_other_values_is_no_fault() -> None:
+    for outlier in (1e40, 1e120, 1e300):
+        for seed in range(4):
+            factors = np.random.default_rng(seed).normal(size=(12, 1))
+            factors[5] = outlier
+            codes = np.random.default_rng(9).normal(size=(12, 2))
+            with np.errstate(all="raise", under="ignore"):
+                scores = score(codes, factors, kinds="continuous", metrics=["r2", "mcc"], seed=seed)
+            assert np.isfinite(list(scores.values())).all()
 
 
 def test_one_group_is_refused_and_groups_of_one_row_are_none() -> None:

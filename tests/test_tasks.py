@@ -28,6 +28,30 @@ from sober.types import NamedSettings
 from test_cli import run as command
 
 
+@pytest.mark.parametrize("preset", [3, None, np.zeros(2), {}])
+def test_a_preset_that_is_no_name_is_refused(preset: Any) -> None:
+    with pytest.raises(RequestError, match="preset must be a name, such as 'study'"):
+        sober.task("readout", np.zeros((60, 1)), np.arange(60)[:, None] % 3, preset=preset)
+
+
+@pytest.mark.parametrize("rows", [1, 39])
+def test_a_readout_from_too_few_rows_is_refused(rows: int) -> None:
+    with pytest.raises(RequestError, match="readout: rows must be a whole number from 40 on"):
+        sober.task("readout", np.zeros((60, 1)), np.arange(60)[:, None] % 3, rows=rows)
+
+
+def test_a_readout_takes_numbers_of_any_size() -> None:
+    rng = np.random.default_rng(0)
+    factors = rng.normal(size=(200, 2))
+    codes = factors + 0.1 * rng.normal(size=(200, 2))
+    scores = sober.task("readout", codes, factors, kinds="continuous")
+    for scale in (1e45, 1e-45, 1e200):
+        with np.errstate(all="raise", under="ignore"):
+            scaled = sober.task("readout", codes * scale, factors * scale, kinds="continuous")
+        assert scaled["readout_linear"] == pytest.approx(scores["readout_linear"], abs=1e-3)
+        assert scaled["readout_nonlinear"] == pytest.approx(scores["readout_nonlinear"], abs=1e-3)
+
+
 class Calls:
     """A task of our own, and whom it was performed with."""
 

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy
 from sklearn.linear_model import Lasso
 
 import sober
@@ -198,6 +199,23 @@ def test_settings_with_missing_values_are_refused_in_a_line() -> None:
     codes = list(np.random.default_rng(0).normal(size=(2, 200, 3)))
     with pytest.raises(RequestError, match="model 0 is the only one of its setting"):
         sober.udr(codes, settings=pd.Series([1, None], dtype="Int64"))
+
+
+def test_weights_of_latents_that_go_together_leave_the_score_within_its_range() -> None:
+    other = np.array([5.0, 2, 3, 0, 9, 8, 4, 7, 6, 1])[:, None]
+    together = np.sort(np.random.default_rng(0).normal(size=(10, 2)), axis=0)
+    scores = sober.udr([together, other])
+    assert ((scores >= 0) & (scores <= 1)).all()
+
+
+def test_sparse_codes_and_kl_count_as_dense_ones() -> None:
+    codes = [SOURCES[:100, :2], SOURCES[:100, 1:3]]
+    kl = np.array([[1.0, 0.0], [1.0, 2.0]])
+    expected = sober.udr(codes, kl)
+    for kind in (scipy.sparse.coo_matrix, scipy.sparse.csr_array):
+        np.testing.assert_array_equal(sober.udr(list(map(kind, codes)), kind(kl)), expected)
+        with pytest.raises(RequestError, match="codes"):
+            sober.udr(kind(SOURCES[:100]))
 
 
 def test_groups_is_the_old_name_of_settings() -> None:

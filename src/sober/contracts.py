@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -48,6 +48,8 @@ def configured(
 ) -> dict[str, Setting]:
     """Every setting: the defaults, changed first by a preset, then by the user. Refuses wrong changes."""
     presets, changes = presets or {}, {} if changes is None else changes
+    if not isinstance(preset, str):
+        raise RequestError(f"preset must be a name, such as 'study', not {shown(preset)}")
     refuse_unknown(owner, settings, changes, presets)
     return {**settings, **presets.get(preset, {}), **{name: _plain(value) for name, value in changes.items()}}
 
@@ -120,6 +122,12 @@ def number_between(name: str, value: Any, low: float = -math.inf, high: float = 
         ends = f" from {low:g} to {high:g}" if math.isfinite(high) else f" from {low:g} on"
         raise RequestError(f"{name} must be a finite number{ends if math.isfinite(low) else ''}, not {shown(value)}")
     return float(value)
+
+
+def one_of(name: str, value: Any, allowed: Sequence[str]) -> None:
+    """Refuses anything but one of these words."""
+    if not isinstance(value, str) or value not in allowed:
+        raise RequestError(f"{name} {shown(value)} is not known: {choices(str(value), allowed)}")
 
 
 def is_real(value: Any) -> bool:

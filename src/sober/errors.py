@@ -13,6 +13,7 @@ import shlex
 from collections.abc import Iterable
 
 LONG_NAME = 200  # letters: a message gives only both ends of a longer name of a file
+LONG_REASON = 300  # letters of an error's message
 LONG_VALUE = 60  # letters: a message gives only the start of a longer value
 FEW = 12  # the most names that an error lists
 SHORTEST = 3  # the fewest letters that are looked for inside longer names
@@ -148,6 +149,7 @@ def refused_by_the_system(error: OSError) -> str:
 
 
 def brief(error: Exception) -> str:
-    """The first line of an error's message, or the name of its type."""
+    """The first line of an error's message, shortened if a file's content makes it long; or the name of its type."""
     text = getattr(error, "strerror", None) or str(error)
-    return (text.splitlines() or [""])[0] or type(error).__name__
+    reason = (text.splitlines() or [""])[0] or type(error).__name__
+    return reason if len(reason) <= LONG_REASON else f"{reason[:LONG_REASON]}…"

@@ -102,7 +102,8 @@ def udr(
     if len(alive):
         compare = functools.partial(_similarities, order=order, similarity=similarity, preset=preset)
         similarities = np.abs(_by_component(compare, latents, pairs[alive]))
-        scores[alive] = _REDUCE[preset](similarities, *width[pairs[alive]].T)
+        # Weights of a lasso on latents that go together may exceed 1.
+        scores[alive] = np.minimum(_REDUCE[preset](similarities, *width[pairs[alive]].T), 1.0)
     scored_pairs = tuple(map(Pair, *pairs.T.tolist(), scores.tolist()))
     ends = np.cumsum([len(others) for others in partners])[:-1]
     return UDR(
@@ -153,10 +154,9 @@ def _checked_codes(codes: Any) -> list[Float[np.ndarray, "N _"]]:
     if not isinstance(codes, Iterable) or isinstance(codes, str | Mapping):
         raise RequestError(f"{SHAPE}, not {shown(codes)}")
     means = []
-    for number, model_codes in enumerate(codes):
+    for number, model_codes in enumerate(_dense(codes)):
         name = f"codes of model {number}"
-        mean = unmasked(name, as_array(name, model_codes))
-        mean = mean.toarray() if scipy.sparse.issparse(mean) else mean
+        mean = _dense(unmasked(name, as_array(name, model_codes)))
         check_real(name, mean)
         if mean.ndim != 2 or not mean.shape[1]:
             raise RequestError(f"{SHAPE}: {name} have shape {mean.shape}")
@@ -167,11 +167,17 @@ def _checked_codes(codes: Any) -> list[Float[np.ndarray, "N _"]]:
     return means
 
 
+def _dense(array: Any) -> Any:
+    """A sparse array as a dense one; anything else as it is."""
+    return array.toarray() if scipy.sparse.issparse(array) else array
+
+
 def _checked_kl(kl: Any, means: Sequence[Float[np.ndarray, "N _"]]) -> list[Bool[np.ndarray, " D"]]:
     """Which latents of each model are informative, by their KL."""
     from sober.metrics.common.arrays import as_array, check_real, unmasked  # noqa: PLC0415 -- with it comes every metric
 
-    nats = [unmasked("kl", as_array("kl", of_model)) for of_model in kl] if isinstance(kl, Iterable) else []
+    kl = _dense(kl)
+    nats = [_dense(unmasked("kl", as_array("kl", of_model))) for of_model in kl] if isinstance(kl, Iterable) else []
     if [of_model.shape for of_model in nats] != [(mean.shape[1],) for mean in means]:
         raise RequestError("kl must hold a number for each latent of each model")
     for number, of_model in enumerate(nats):

@@ -28,6 +28,7 @@ DENSE = 2_500  # most unknowns for a dense Hessian
 PRECISION = 1e-5  # a step that moves logits by less is the last: its error is about a hundredth of PRECISION
 FALL = 1e-18  # least fall of the loss that is worth another step: rounding can keep steps longer than PRECISION
 INEXACT = 1e-2  # relative error of a step by conjugate gradients
+FLATTEST = 1e-30  # curvature along a step, in units in which it is about 1
 LONG = 20  # a step of more products than this is followed by a new Hessian
 MOST = 500  # steps, and products in one step
 
@@ -227,7 +228,11 @@ class _Problem:
         while size > INEXACT**2 * start and products < MOST:
             products += 1
             product = self.free(curved(direction))
-            length = size / max(np.vdot(direction, product), 1e-300)
+            bend = np.vdot(direction, product)
+            if not bend > FLATTEST * size:  # rounding is larger than the curvature
+                self.converged = False
+                break
+            length = size / bend
             solution = solution - length * direction
             residual = residual - length * product
             scaled = self.free(curvature.divide(residual))

@@ -10,10 +10,12 @@ from jaxtyping import Float, Int, Num
 
 from sober.estimators.boosting import boosted
 from sober.estimators.scaling import standardised
+from sober.estimators.sklearn_warnings import not_converged_is_fine
 from sober.types import Factor
 
 DEPTHS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20)  # depths of a random forest's trees
 STRENGTHS = tuple(float(alpha) for alpha in np.logspace(-5, 0, 21))  # of the lasso, on standardised numbers
+LASSO_STEPS = 10_000
 VALIDATION = 0.2  # share of the training rows that chooses a depth or strength
 
 
@@ -31,6 +33,7 @@ class Fitted(NamedTuple):
 
     importances: Float[np.ndarray, "D K"]
     predicted: list[Float[np.ndarray, "n m"]]
+    stopped: bool = False  # whether a model stopped before its optimum
 
 
 def points(factor: Factor, column: np.ndarray) -> Float[np.ndarray, "N m"]:
@@ -97,7 +100,8 @@ def by_lasso(rows: Rows, test: Float[np.ndarray, "n D"], seed: int) -> Fitted:
     from sklearn.linear_model import Lasso  # noqa: PLC0415
 
     def fit(alpha: float, x: Float[np.ndarray, "N D"], y: np.ndarray) -> Any:
-        return Lasso(alpha=alpha, max_iter=10_000).fit(x, y)
+        with not_converged_is_fine():  # `stopped` says it
+            return Lasso(alpha=alpha, max_iter=LASSO_STEPS).fit(x, y)
 
     strongest_first = STRENGTHS[::-1]
     return _chosen(rows, test, seed, strongest_first, fit, lambda fitted: np.abs(np.atleast_2d(fitted.coef_)).sum(0))
@@ -118,7 +122,7 @@ def _chosen(
     """
     x, x_test = standardised(rows.x, test)
     valid, learn = validation_rows(rows, np.random.default_rng([seed, 3]))
-    columns, predicted = [], []
+    columns, predicted, stopped = [], [], False
     for k, factor in enumerate(rows.about):
         target = points(factor, rows.factors[:, k])
         middle, scale = target.mean(axis=0), float(np.sqrt(np.mean((target - target.mean(axis=0)) ** 2))) or 1.0
@@ -133,7 +137,8 @@ def _chosen(
         fitted = fit(best, x, _flat(y))
         columns.append(importances(fitted))
         predicted.append(_tall(fitted.predict(x_test)) * scale + middle)
-    return Fitted(np.stack(columns, axis=1), predicted)
+        stopped |= bool(np.max(getattr(fitted, "n_iter_", 0)) >= LASSO_STEPS)
+    return Fitted(np.stack(columns, axis=1), predicted, stopped)
 
 
 def validation_rows(rows: Rows, rng: np.random.Generator) -> tuple[Int[np.ndarray, " v"], Int[np.ndarray, " r"]]:

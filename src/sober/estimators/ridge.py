@@ -15,6 +15,7 @@ from jaxtyping import Float
 
 from sober.estimators.folds import contiguous
 from sober.estimators.logistic import strengths_between
+from sober.estimators.scaling import NEGLIGIBLE
 
 
 class Ridge(NamedTuple):
@@ -48,12 +49,19 @@ def explained(
     guess: Float[np.ndarray, "n m"], truth: Float[np.ndarray, "n m"], weights: Float[np.ndarray, " n"] | None = None
 ) -> float:
     """R² over all coordinates together; 0 where the truth does not vary."""
-    spread = variation(truth, weights) if np.ptp(truth, axis=0).any() else 0.0
-    return 1.0 - float(np.sum(rooted(guess - truth, weights) ** 2)) / spread if spread > 0 else 0.0
+    return float(share_explained(np.sum(rooted(guess - truth, weights) ** 2), variation(truth, weights)))
+
+
+def share_explained(error: Float[np.ndarray, "*n"], spread: float) -> Float[np.ndarray, "*n"]:
+    """1 - error / spread; 0 where the spread is 0, or nothing beside the error."""
+    varies = spread > NEGLIGIBLE**2 * error
+    return np.where(varies, 1.0 - error / np.where(varies, spread, 1.0), 0.0)
 
 
 def variation(truth: Float[np.ndarray, "n m"], weights: Float[np.ndarray, " n"] | None) -> float:
     """The sum of squares about the mean, over all coordinates together."""
+    if not np.ptp(truth, axis=0).any():
+        return 0.0  # without rounding errors of the mean
     return float(np.sum(rooted(truth - np.average(truth, axis=0, weights=weights), weights) ** 2))
 
 

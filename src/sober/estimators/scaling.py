@@ -7,6 +7,8 @@ from jaxtyping import Float, Int
 
 LARGEST_LOGIT = 50  # powers of two: a classifier's penalty on the weight of such a column is nothing
 LARGEST, SMALLEST = 1e50, 1e-50  # between them, fourth powers fit into a float64
+LARGEST_FLOAT32_EXPONENT = 120  # of two; a float32 holds a little more
+NEGLIGIBLE = 1e-100  # a spread that is this share of the numbers is none: the squares of quotients would not fit
 
 
 def columns_in_range(array: np.ndarray, smallest: float = SMALLEST) -> np.ndarray:
@@ -49,7 +51,7 @@ def standardised(
         column = in_range(np.concatenate([table[:, j] for table in (x, *others)], dtype=np.float64))
         pieces = np.split(column, lengths)
         centre, spread = _mean_and_deviation(pieces[0], weights)
-        if spread > 0:
+        if spread > NEGLIGIBLE * np.abs(column).max():
             for scaled, piece in zip(out, pieces, strict=True):
                 scaled[:, j] = (piece - centre) / spread
     return out
@@ -65,9 +67,15 @@ def _mean_and_deviation(
     return centre, float(np.sqrt(np.average((column - centre) ** 2, weights=weights)))
 
 
+def as_float32(x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N D"]:
+    """x as float32; columns that are too large for it, or too small, are scaled by a power of two."""
+    exponent = np.frexp(np.abs(x).max(axis=0))[1]
+    shift = np.where(np.abs(exponent) > LARGEST_FLOAT32_EXPONENT, -exponent, 0)
+    return np.asarray(np.ldexp(x, shift) if shift.any() else x, np.float32)
+
+
 def in_float32(x: Float[np.ndarray, "N D"], other: Float[np.ndarray, "M D"]) -> list[Float[np.ndarray, "_ D"]]:
     """Both tables; columns that are too large for a float32 are divided by a power of two."""
     exponent = np.frexp(np.maximum(np.abs(x).max(axis=0), np.abs(other).max(axis=0, initial=0.0)))[1]
-    if not (exponent > 120).any():
-        return [x, other]
-    return [np.ldexp(table, -np.where(exponent > 120, exponent, 0)) for table in (x, other)]
+    far = exponent > LARGEST_FLOAT32_EXPONENT
+    return [np.ldexp(table, -np.where(far, exponent, 0)) for table in (x, other)] if far.any() else [x, other]

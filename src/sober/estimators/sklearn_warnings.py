@@ -32,6 +32,7 @@ class _Ignored:
                 self.before.enter_context(warnings.catch_warnings())
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 warnings.filterwarnings("ignore", category=FutureWarning, module="sklearn")
+                warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)  # factors are classes
             self.inside += 1
         try:
             yield

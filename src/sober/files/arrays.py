@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import lzma
 import math
 import os
 import struct
@@ -25,8 +26,8 @@ from sober.files.npy import PickledObjectsError, npy_header
 
 MAGIC = np.lib.format.MAGIC_PREFIX
 # What reading a damaged or crafted npz raises; a RuntimeError says that it is encrypted, or packed in an unknown way.
-UNREADABLE = (OSError, EOFError, KeyError, MemoryError, RuntimeError, ValueError, struct.error, zipfile.BadZipFile,
-              zlib.error)  # fmt: skip
+UNREADABLE = (OSError, EOFError, KeyError, MemoryError, RuntimeError, ValueError, lzma.LZMAError, struct.error,
+              zipfile.BadZipFile, zlib.error)  # fmt: skip
 RESAVE = "save it again, with numpy.savez('codes.npz', codes=codes, factors=factors)"
 
 
@@ -115,7 +116,8 @@ def _plain_array(file: IO[bytes], where: str, size: int) -> np.ndarray:
     except PickledObjectsError as error:
         advice = "save numbers, or text made with .astype(str)"
         raise RequestError(f"{where} holds Python objects, which Sober never loads: {advice}") from error
-    if header.dtype.itemsize * math.prod(header.shape) > size:  # NumPy would take the memory before it reads
+    # NumPy would take the memory before it reads. Elements without bytes count, too: a small file can name billions.
+    if max(1, header.dtype.itemsize) * math.prod(header.shape) > size:
         raise ValueError("it ends too early")
     file.seek(0)
     return np.lib.format.read_array(file, allow_pickle=False)

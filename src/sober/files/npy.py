@@ -16,6 +16,7 @@ from sober.errors import brief
 ROWS, AT_ONCE = 1024, 2**22  # the most rows, and the most bytes, that are read at a time
 
 LONGEST_HEADER = 10_000  # bytes; NumPy's own limit
+MOST_AXES, LONGEST_AXIS = 32, 2**63 - 1  # of an array
 
 
 class PickledObjectsError(ValueError):
@@ -52,6 +53,8 @@ def npy_header(file: IO[bytes]) -> NpyHeader:
         shape, column_major, dtype = readers[version](file)
     except Exception as error:  # NumPy parses the header as Python code, which can raise any error
         raise ValueError(f"its npy header cannot be read ({brief(error)})") from error
+    if len(shape) > MOST_AXES or not all(type(n) is int and 0 <= n <= LONGEST_AXIS for n in shape):
+        raise ValueError("its npy header has the shape of no array")
     if dtype.hasobject:
         raise PickledObjectsError("it holds pickled objects, which are never loaded")
     return NpyHeader(shape, dtype, not column_major)

@@ -49,6 +49,7 @@ class FactorModels(NamedTuple):
     right: Float[np.ndarray, " K"]  # accuracy on test rows; R² for a continuous factor
     nrmse: Float[np.ndarray, " K"]
     rare: bool  # whether some class is missing from the training or the test rows
+    stopped: bool = False  # whether a model stopped before its optimum
 
 
 def measure(
@@ -89,7 +90,8 @@ def scores_of(matrix: Float[np.ndarray, "D K"], weighted: bool) -> tuple[dict[st
 def flags_of(fit: FactorModels) -> tuple[str, ...]:
     latents, factors = fit.importances.shape
     flags = ["collapsed"] * (not fit.importances.any()) + ["one_latent"] * (latents == 1)
-    return (*flags, *["one_factor"] * (factors == 1), *["rare_class"] * fit.rare)
+    flags += ["one_factor"] * (factors == 1) + ["rare_class"] * fit.rare + ["not_converged"] * fit.stopped
+    return tuple(flags)
 
 
 def fitted_importance(
@@ -134,7 +136,8 @@ def screened_models(
     importances = np.zeros((learn.mean.shape[1], len(models)))
     for k, model in enumerate(models):
         importances[latents[:, k], k] = model.importances[:, 0]
-    return Fitted(importances, [model.predicted[0] for model in models])
+    stopped = any(model.stopped for model in models)
+    return Fitted(importances, [model.predicted[0] for model in models], stopped)
 
 
 def most_knowing(codes: Codes, screen: int) -> Int[np.ndarray, "S K"]:
@@ -168,7 +171,7 @@ def tested(fitted: Fitted, learn: Codes, check: Codes) -> FactorModels:
         else:
             right[k] = np.mean(nearest(factor, fitted.predicted[k]) == check.factors[:, k])
             rare |= set(learn.factors[:, k]) != set(check.factors[:, k])
-    return FactorModels(fitted.importances, right, nrmse, rare)
+    return FactorModels(fitted.importances, right, nrmse, rare, fitted.stopped)
 
 
 dci = Metric(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float, Int
 
+from sober.contracts import number_between
 from sober.estimators.discrete import binned, classes
 from sober.metrics.common.factor_classes import discretised, has_continuous
 from sober.metrics.common.metric_rows import TRAIN, Groups, by_factor, sample
@@ -22,6 +23,7 @@ from sober.types import Codes
 
 
 def measure(codes: Codes, shared: Shared, *, seed: int, samples: int, quantile: float, factor_bins: int) -> Measured:
+    number_between("irs: quantile", quantile, 0, 1)
     classed = shared(discretised, codes)
 
     def of_rows(subset: Codes) -> tuple[Float[np.ndarray, "D k"], bool]:

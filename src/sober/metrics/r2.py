@@ -21,8 +21,8 @@ from jaxtyping import Float, Int
 
 from sober.errors import NotMeasuredError, RequestError
 from sober.estimators.predictors import points
-from sober.estimators.ridge import explained, rooted, variation
-from sober.estimators.scaling import standardised
+from sober.estimators.ridge import explained, rooted, share_explained, variation
+from sober.estimators.scaling import NEGLIGIBLE, standardised
 from sober.metrics.common.matching import best_match, matched
 from sober.metrics.common.metric_rows import TRAIN, by_factor, halves
 from sober.metrics.common.shapes import at_most, unit_spread
@@ -91,10 +91,12 @@ def factor_points(learn: Codes, check: Codes) -> tuple[Points, Points]:
     for k, factor in enumerate(learn.about):
         parts = [points(factor, codes.factors[:, k]) for codes in (learn, check)]
         centre = np.average(parts[0], axis=0, weights=learn.weights)
-        square = float(np.mean(rooted(parts[0] - centre, learn.weights) ** 2))
-        square /= 1.0 if learn.weights is None else float(learn.weights.mean())
-        scale = math.sqrt(square) if np.ptp(parts[0], axis=0).any() else 1.0
-        fitted.append((parts[0] - centre) / scale)
+        mean_square = variation(parts[0], learn.weights) / parts[0].size
+        mean_square /= 1.0 if learn.weights is None else float(learn.weights.mean())
+        largest = max(float(np.abs(values).max()) for values in parts)
+        is_constant = math.sqrt(mean_square) <= NEGLIGIBLE * largest
+        scale = 1.0 if is_constant else math.sqrt(mean_square)
+        fitted.append(np.zeros_like(parts[0]) if is_constant else (parts[0] - centre) / scale)
         measured.append((parts[1] - centre) / scale)
     return fitted, measured
 
@@ -171,13 +173,11 @@ def lines(
     lengths = np.einsum("nd,nd->d", x, x)
     for k, (fitted, truth) in enumerate(zip(y, y_test, strict=True)):
         slope = (x.T @ rooted(fitted, weights)) / np.where(lengths > 0, lengths, 1.0)[:, None]  # (D, m)
-        if np.ptp(truth, axis=0).any():
-            spread = variation(truth, test_weights)
-            heavy = rooted(truth, test_weights)
-            # |y - z s|² summed over rows, without an array of all latents' errors
-            cross, square = x_test.T @ heavy, np.einsum("nd,nd->d", x_test, x_test)
-            error = np.sum(heavy**2) - 2 * np.sum(slope * cross, axis=1) + square * np.sum(slope**2, axis=1)
-            out[:, k] = 1.0 - error / spread
+        heavy = rooted(truth, test_weights)
+        # |y - z s|² summed over rows, without an array of all latents' errors
+        cross, square = x_test.T @ heavy, np.einsum("nd,nd->d", x_test, x_test)
+        error = np.sum(heavy**2) - 2 * np.sum(slope * cross, axis=1) + square * np.sum(slope**2, axis=1)
+        out[:, k] = share_explained(error, variation(truth, test_weights))
     return out
 
 

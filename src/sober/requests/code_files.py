@@ -35,6 +35,7 @@ CODES, FACTORS = "codes", "factors"  # names of the arrays in an npz file, unles
 OF_ROWS = ("logvar", "groups", "weights")  # arrays that an npz file may have beside codes
 OF_FACTORS = ("names", "kinds")  # arrays that it may have beside factors
 LISTED = 12  # columns that a note lists at most
+PER_END = 32  # bytes that each row and each column of a sparse array takes, at least
 SPARSE = {"data", "indices", "indptr", "shape", "format"}  # what scipy.sparse.save_npz writes
 
 
@@ -240,7 +241,10 @@ def _sparse(path: Path) -> _Codes:
         with zipfile.ZipFile(path) as archive:
             for member in archive.infolist():
                 check_size(f"{path}: {member.filename}", member.file_size, member.compress_size)
-        return _Codes(scipy.sparse.load_npz(path), str(path))
+        array = scipy.sparse.load_npz(path)
+        ends = PER_END * sum(array.shape)  # a small file can name trillions of columns
+        check_size(f"{path}: a sparse array of {array.shape[0]:,} rows and {array.shape[1]:,} columns", ends, ends)
+        return _Codes(array, str(path))
     except RequestError:
         raise
     except Exception as error:  # SciPy fails in too many ways to name on what another program wrote
@@ -257,10 +261,12 @@ def _code_array(path: Path, shapes: Mapping[str, tuple[int, ...] | None], names:
     usual = {CODES, *shapes} - {FACTORS, *OF_ROWS, *OF_FACTORS} if len(shapes) == 1 else {CODES}
     if present := usual & set(shapes):
         return present.pop()
-    first, second = list(shapes)[:2] if len(shapes) > 1 else ("z", "y")
+    first, *others = [name for name in shapes if name not in {*OF_ROWS, *OF_FACTORS}] or ("z", "y")
+    words = (
+        f"codes and factors, as in --codes {first} --factors {others[0]}" if others else f"codes, as in --codes {first}"
+    )
     raise RequestError(
-        f"{path} has no array 'codes': it has {_with_shapes(shapes) or 'no arrays'}. Say which are codes and factors, "
-        f"as in --codes {first} --factors {second}"
+        f"{path} has no array 'codes': it has {_with_shapes(shapes) or 'no arrays'}. Say which are {words}"
     )
 
 

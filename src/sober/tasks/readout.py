@@ -8,32 +8,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sober.contracts import Cost, ProgressCallback
+from sober.estimators.scaling import as_float32
 from sober.metrics.metric import Meaning, Measured
 from sober.parallel import one_thread
 from sober.probing.combinations import unseen_combinations
-from sober.probing.knowledge import LABELS, Number, Rows, knowledge
+from sober.probing.knowledge import LABELS, Number, Rows, knowledge, standardised_factors
 from sober.probing.label_free import ranks
 from sober.shared import Shared
 from sober.tasks.task import Subjects, Task, enough_rows
 from sober.types import Codes, Setting
+
+if TYPE_CHECKING:  # it needs JAX
+    from sober.worlds import World
 
 LEAST = 40  # rows: ten to learn from would leave too few to test on
 SECONDS = 6.0  # per model: 384 features, 10,000 rows, 6 factors
 FEW = 100
 
 
-def perform(
-    subjects: Subjects, *, seed: int, progress: ProgressCallback, shared: Shared, rows: float
-) -> list[Measured]:
+def perform(subjects: Subjects, *, seed: int, progress: ProgressCallback, shared: Shared, rows: int) -> list[Measured]:
     outcomes = []
     for done, codes in enumerate(subjects.codes):
         progress(done, len(subjects.codes))
         enough_rows("readout", codes, LEAST)
-        numbers = list(numbers_of(codes, int(rows), seed))
+        numbers = list(numbers_of(codes, rows, seed))
         outcomes.append(Measured(scores_of(numbers), parts=parts_of(numbers, codes)))
     progress(len(subjects.codes), len(subjects.codes))
     return outcomes
@@ -41,7 +44,8 @@ def perform(
 
 def numbers_of(codes: Codes, rows: int, seed: int) -> Iterable[Number]:
     """Every number about one model's codes that arrays alone give."""
-    used_rows = Rows(np.asarray(codes.mean[:rows], np.float32), codes.factors[:rows], codes.about)
+    factors = standardised_factors(codes.factors[:rows], codes.about)
+    used_rows = Rows(as_float32(codes.mean[:rows]), factors, codes.about)
     with one_thread():
         result = knowledge(used_rows, seed=seed)
         yield from result.numbers
@@ -86,6 +90,11 @@ def parts_of(numbers: Iterable[Number], codes: Codes) -> dict[str, np.ndarray]:
     return parts
 
 
+def _why_not(settings: Mapping[str, Setting], world: World | None) -> str:
+    """Why this number of rows is refused; empty if it is not."""
+    return "" if float(settings["rows"]) >= LEAST else f"rows must be a whole number from {LEAST} on"
+
+
 def cost(settings: Mapping[str, Setting], models: int) -> Cost:
     return Cost(seconds=models * SECONDS * float(settings["rows"]) / 10_000)
 
@@ -118,7 +127,8 @@ readout = Task(
         ),
     },
     perform=perform,
-    settings={"rows": float(LABELS[-1])},
-    quick={"rows": 400.0},
+    settings={"rows": LABELS[-1]},
+    quick={"rows": 400},
+    refuses=_why_not,
     cost=cost,
 )

@@ -32,7 +32,7 @@ def as_array(name: str, value: Any) -> Any:
     if _is_frame(value):
         return _numeric(name, value)
     if _is_sparse(value):
-        return value
+        return _sound(name, value)
     try:
         array = _widened(_from_tensor(value) if _is_tensor(value) else np.asarray(_tensors_to_arrays(value)))
         if array.dtype.kind == "O" and not array.ndim:
@@ -42,6 +42,16 @@ def as_array(name: str, value: Any) -> Any:
         raise
     except (TypeError, ValueError, RuntimeError) as error:
         raise RequestError(f"{name} cannot be made a NumPy array, from a {_kind_of(value)}: {brief(error)}") from error
+
+
+def _sound(name: str, array: Any) -> Any:
+    """The sparse array. Refuses places outside its shape: compiled loops would read and write other memory there."""
+    if hasattr(array, "check_format"):
+        try:
+            array.check_format(full_check=True)
+        except (TypeError, ValueError) as error:
+            raise RequestError(f"{name} is a sparse array that contradicts itself: {brief(error)}") from error
+    return array
 
 
 def check_real(name: str, array: Any) -> None:

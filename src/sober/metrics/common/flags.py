@@ -26,7 +26,7 @@ FLAGS: dict[str, str] = {
     "idle_latent": "an active latent knows nothing about any factor; it counts 0",
     "means_only": "no log-variances were given, so latents were taken at their means: in bins, or as if Gaussian",
     "not_above_chance": "codes that have nothing to do with the factors score as well in one shuffle of twenty or more",
-    "not_converged": "a logistic regression stopped before its optimum, because numbers differ too much in size",
+    "not_converged": "a regression stopped before its optimum, because numbers differ too much in size",
     "not_finite": "some codes were not finite",
     "not_measured": "the metric cannot be computed for these codes: `left_out` of `sober.score` says why",
     "nothing_learned": "even from the most rows, predictions are no better than the mean: there is no efficiency",

@@ -115,6 +115,7 @@ def halves(codes: Codes, rows: int, held_out: str, seed: int) -> tuple[Codes, Co
     """
     if held_out not in ("drawn", "second", "none"):
         raise RequestError(f"held_out must be 'drawn', 'second' or 'none', not {held_out!r}")
+    rows = max(rows, 2)  # a half holds a row
     if held_out == "drawn":
         return split(codes, (rows + 1) // 2, rows // 2, seed)
     drawn = sample(codes, rows, seed)

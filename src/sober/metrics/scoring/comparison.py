@@ -10,6 +10,13 @@ variance:
 The variance of a score that the most extreme rows decide (`Metric.extremes`) hardly falls with more rows. It counts as
 the variance of a half.
 
+The variance of a score near an end of its range may fall much faster. There, halves are halved again, and quarters tell
+how fast it falls:
+
+    V(n) = V(n / 2) / 2 · min(1, 4 V(n / 2) / V(n / 4))        V(n) the variance of the score of n rows
+
+The 4 is 2 for scores whose variance falls as usual, times 2 for caution: a ratio of variances over few halves is rough.
+
 Unlike the bootstrap, halves never contain a row twice, which could be on both sides of a split or be its own neighbour.
 A difference of two codes is real if it is large compared with how much it varies over halves:
 
@@ -43,6 +50,8 @@ if TYPE_CHECKING:
 
 ROWS = 10_000  # halves are drawn from at most this many rows: as many as the study's metrics draw
 LEAST = 8  # rows, or groups of rows, needed to draw halves
+NEAR = 0.01  # share of the range of a score, from its ends, within which quarters tell how fast its variance falls
+CAUTION = 2.0  # how many times faster than usual the variance falls before it counts
 
 Job = tuple[Codes, Int[np.ndarray, " n"] | None, int]  # codes, rows of them (None for all), and a seed
 
@@ -146,15 +155,24 @@ def compared(
         outcomes = list(map_in_order(measure, jobs))
     full_scores = dict(zip(codes, outcomes, strict=False))  # scores of all rows
     over_halves = {name: outcomes[len(codes) + index :: len(codes)] for index, name in enumerate(codes)}
-    differences = _differences(full_scores, over_halves, first_codes.mean.shape[0], level)
+    over_quarters = _over_quarters(codes, full_scores, row_halves, seed)
+    draws = {name: dict(_draws(scores)) for name, scores in over_halves.items()}
+    quarter_draws = {name: dict(_draws(scores)) for name, scores in over_quarters.items()}
+    differences = _differences(full_scores, draws, quarter_draws, first_codes.mean.shape[0], level)
     if not differences:
         left_out = [item for scores in full_scores.values() for item in scores.left_out.items()]
         reasons = [f"{metric} {reason}" for metric, reason in left_out]
         raise RequestError(f"no score can be compared: {next(iter(reasons), 'no two codes have one in common')}")
     errors = {
         name: {
-            score_name: _error(np.array(draws), score_name, full_scores[name], first_codes.mean.shape[0])
-            for score_name, draws in _draws(over_halves[name])
+            score_name: _error(
+                np.array(of_halves),
+                np.array(quarter_draws.get(name, {}).get(score_name, [])),
+                score_name,
+                full_scores[name],
+                first_codes.mean.shape[0],
+            )
+            for score_name, of_halves in draws[name].items()
         }
         for name in codes
     }
@@ -207,6 +225,54 @@ def _pairs(codes: Codes, pairs: int, seed: int) -> Iterator[tuple[Int[np.ndarray
         yield np.flatnonzero(side[unit] == 1), np.flatnonzero(side[unit] == 2)
 
 
+def _over_quarters(
+    codes: Mapping[str, Codes],
+    full_scores: Mapping[str, Scores],
+    row_halves: Sequence[Int[np.ndarray, " n"]],
+    seed: int,
+) -> dict[str, list[dict[str, float]]]:
+    """By the name of codes: the scores near an end of their range, for two quarters of the rows of each half."""
+    first_codes = next(iter(codes.values()))
+    quarters = [
+        rows for number, half in enumerate(row_halves) for rows in _halved(first_codes, half, [seed, 0, number])
+    ]
+    unit = first_codes.groups
+    if min(len(rows if unit is None else np.unique(unit[rows])) for rows in quarters) < LEAST:
+        return {}
+    by_name = {}
+    for name, scores in full_scores.items():
+        near = {score_name for score_name, value in scores.items() if _is_near_an_end(score_name, value)}
+        homes = {home_of(score_name).name for score_name in near}
+        if not homes:
+            continue
+        measure = functools.partial(
+            _score, metrics={metric: scores.settings[metric] for metric in sorted(homes)}, preset="study"
+        )
+        jobs: list[Job] = [(codes[name], rows, seed + 1 + index) for index, rows in enumerate(quarters)]
+        with one_thread():
+            outcomes = list(map_in_order(measure, jobs))
+        by_name[name] = [{key: one[key] for key in near if key in one} for one in outcomes]
+    return by_name
+
+
+def _is_near_an_end(score_name: str, value: float) -> bool:
+    """Whether a score is within a hundredth of its range from one of its ends. Scores of extremes never are."""
+    metric = home_of(score_name)
+    meaning = metric.scores[score_name]
+    reach = NEAR * (meaning.high - meaning.low)
+    return not metric.extremes and math.isfinite(reach) and not meaning.low + reach <= value <= meaning.high - reach
+
+
+def _halved(
+    codes: Codes, rows: Int[np.ndarray, " n"], seed: Sequence[int]
+) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"]]:
+    """Splits some rows at random into two halves; rows of one group are in one half."""
+    unit = rows if codes.groups is None else codes.groups[rows]
+    shuffled = np.random.default_rng(seed).permutation(np.unique(unit))
+    is_first = np.isin(unit, shuffled[: len(shuffled) // 2])
+    return rows[is_first], rows[~is_first]
+
+
 def _score(job: Job, *, metrics: str | Chosen | None, preset: str) -> Scores:
     """Scores all rows, or some; scores of some rows do not keep their arrays, which take memory."""
     codes, rows, seed = job
@@ -216,7 +282,7 @@ def _score(job: Job, *, metrics: str | Chosen | None, preset: str) -> Scores:
     return scores
 
 
-def _draws(over_halves: Sequence[Scores]) -> Iterator[tuple[str, list[float]]]:
+def _draws(over_halves: Sequence[Mapping[str, float]]) -> Iterator[tuple[str, list[float]]]:
     """Each score that all halves have, with its values over halves."""
     for name in over_halves[0]:
         if all(name in scores for scores in over_halves):
@@ -224,9 +290,12 @@ def _draws(over_halves: Sequence[Scores]) -> Iterator[tuple[str, list[float]]]:
 
 
 def _differences(
-    full_scores: Mapping[str, Scores], over_halves: Mapping[str, Sequence[Scores]], rows: int, level: float
+    full_scores: Mapping[str, Scores],
+    draws: Mapping[str, Mapping[str, list[float]]],
+    quarter_draws: Mapping[str, Mapping[str, list[float]]],
+    rows: int,
+    level: float,
 ) -> tuple[Difference, ...]:
-    draws = {name: dict(_draws(scores)) for name, scores in over_halves.items()}
     differences: list[Difference] = []
     measured = distinct_scores(*full_scores.values())
     for first, second in itertools.combinations(full_scores, 2):
@@ -234,8 +303,10 @@ def _differences(
             if any(name not in full_scores[codes] or name not in draws[codes] for codes in (first, second)):
                 continue
             draws_apart = np.array(draws[second][name]) - np.array(draws[first][name])
+            quarters = [quarter_draws.get(codes, {}).get(name, []) for codes in (first, second)]
+            quarters_apart = np.subtract(quarters[1], quarters[0]) if all(quarters) else np.zeros(0)
             value = full_scores[second][name] - full_scores[first][name]
-            error = _error(draws_apart, name, full_scores[first], rows)
+            error = _error(draws_apart, quarters_apart, name, full_scores[first], rows)
             margin = float(scipy.special.stdtrit(len(draws_apart) // 2, (1 + level) / 2)) * error
             p = _chance(value, error, len(draws_apart) // 2)
             differences.append(Difference(name, first, second, value, value - margin, value + margin, p, p, False, ""))
@@ -251,12 +322,22 @@ def _decided(difference: Difference, adjusted: float, level: float) -> Differenc
     return difference._replace(adjusted=adjusted, real=real, better=better)
 
 
-def _error(draws: Float[np.ndarray, " H"], name: str, scores: Scores, rows: int) -> float:
-    """The standard error of a score, from its values on pairs of halves."""
-    variance = float(np.mean((draws[::2] - draws[1::2]) ** 2)) / 2  # of the score of a half
+def _error(
+    of_halves: Float[np.ndarray, " H"], of_quarters: Float[np.ndarray, " 2H"], name: str, scores: Scores, rows: int
+) -> float:
+    """The standard error of a score, from its values on pairs of halves; and of quarters, if there are any."""
+    variance = _variance(of_halves)
     metric = home_of(name)
     ratio = 1.0 if metric.extremes else _variance_ratio(scores.settings[metric.name], rows)
+    if len(of_quarters) and (of_quarter := _variance(of_quarters)) > 0:
+        usual = _variance_ratio(scores.settings[metric.name], min(rows, ROWS) // 2)
+        ratio *= min(1.0, CAUTION * variance / (of_quarter * usual))
     return math.sqrt(variance * ratio)
+
+
+def _variance(draws: Float[np.ndarray, " H"]) -> float:
+    """The variance of a score, from its values on pairs of samples that share no row."""
+    return float(np.mean((draws[::2] - draws[1::2]) ** 2)) / 2
 
 
 def _variance_ratio(settings: Mapping[str, Setting], rows: int) -> float:

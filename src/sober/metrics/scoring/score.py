@@ -102,7 +102,7 @@ def _cells(row: ScoreRow) -> dict[str, str]:
         "chance": "" if row.chance is None else f"{row.chance.mean:.3f}",
         "p": "" if row.chance is None else row.chance.p_text,
         "flags": " ".join(row.flags),
-        "range": "" if meaning is None else str(meaning),
+        "better": "" if meaning is None or meaning.better == "neither" else meaning.better,
     }
 
 
@@ -268,7 +268,9 @@ def resolved(
     for name, metric in METRICS.items():
         if name in chosen_scores:
             if metric.supervised and not labelled:
-                raise RequestError(f"{name} needs factors: pass them as the second argument")
+                raise RequestError(
+                    f"{name} needs factors: pass them as the second argument, in a shell as --factors FILE"
+                )
             yield metric, chosen_scores[name], changes.get(name, {})
 
 

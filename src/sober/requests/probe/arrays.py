@@ -6,16 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Num
 
 from sober.errors import RequestError, counted, listed
-from sober.estimators.scaling import standardised
 from sober.metrics import as_codes
 from sober.metrics.common.metric_rows import varying
 from sober.parallel import map_in_order
+from sober.probing.knowledge import standardised_factors
 from sober.probing.layer import Layer
 from sober.probing.measured_layer import measured_layer
-from sober.types import Factor
 
 OWN = "these pictures"  # in place of a world's name
 
@@ -47,7 +45,7 @@ def _layer(name: str, place: int, layer_and_codes: Any, labels: Sequence[int], s
     varied = varying(codes)
     if not varied.about:
         raise RequestError("no factor has two values in these rows: pass factors that vary")
-    features, factors = np.asarray(varied.mean)[complete], _standardised(varied.factors[complete], varied.about)
+    features, factors = np.asarray(varied.mean)[complete], standardised_factors(varied.factors[complete], varied.about)
     measured = measured_layer(features, factors, varied.about, labels=labels, seed=seed)
     return Layer(
         world=OWN,
@@ -65,13 +63,3 @@ def _layer(name: str, place: int, layer_and_codes: Any, labels: Sequence[int], s
         nearest=measured.nearest[:0],
         along=measured.along[:, :0],
     )
-
-
-def _standardised(factors: Num[np.ndarray, "N K"], all_factors: Sequence[Factor]) -> Num[np.ndarray, "N K"]:
-    """Factors whose continuous columns have mean 0 and variance 1: their R² is the same, and any numbers fit."""
-    continuous = [k for k, factor in enumerate(all_factors) if factor.kind == "continuous"]
-    if not continuous:
-        return factors
-    out = np.array(factors, float)
-    out[:, continuous] = standardised(out[:, continuous])[0]
-    return out
