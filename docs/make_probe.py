@@ -2,9 +2,11 @@
 
 python docs/make_probe.py                              the page alone
 python docs/make_probe.py FOLDER                       probes the encoders anew, takes about half an hour on two cores
+python docs/make_probe.py FOLDER --only HOG PCA        probes some of them anew
 
 FOLDER holds text_detection.onnx, text_recognition.onnx and text_direction.onnx, which are the networks of the package
-`rapidocr-onnxruntime` 1.4.4, and vae.safetensors, which is the model of
+`rapidocr-onnxruntime` 1.4.4; vit.onnx and cnn.onnx, which `docs/train_encoders.py` trains; and vae.safetensors, which
+is the model of
 
     sober train rooms --method beta_vae --set beta=1 --nets small --latents 10 --learning-rate 1e-3 --steps 4000
 """
@@ -27,6 +29,8 @@ PAGE, NUMBERS = DOCS / "probe.md", DOCS / "probe.json"
 BEGIN, END = "<!-- from docs/probe.json -->\n", "<!-- end -->\n"
 WORLDS = ("letters", "rooms", "desk")
 PICTURES, SIDE = 3_000, 64
+CNN = tuple(f"/{place}/Relu_output_0" for place in (2, 5, 8, 11))
+VIT = ("/Add_output_0", *(f"/blocks.{block}/Add_5_output_0" for block in range(3)))
 # By its name on the page: the source, and which layers; the last layers of the recognition net have 6,625 classes.
 ENCODERS: dict[str, tuple[str, str | tuple[str, ...]]] = {
     "text detection": ("text_detection.onnx", "all"),
@@ -36,18 +40,20 @@ ENCODERS: dict[str, tuple[str, str | tuple[str, ...]]] = {
          "p2o.Add.205", "p2o.Clip.55", "p2o.MatMul.5", "p2o.Mul.192"),
     ),
     "text direction": ("text_direction.onnx", "all"),
+    "ViT of clothes": ("vit.onnx", VIT),
+    "CNN of clothes": ("cnn.onnx", CNN),
     "β-VAE of rooms": ("vae.safetensors", "all"),
     "HOG": ("hog", "all"),
     "PCA": ("pca:50", "all"),
 }  # fmt: skip
 
 
-def measure(folder: Path) -> None:
-    """Probes every encoder on every world, and writes the numbers of the best layers."""
-    rows: list[dict[str, Any]] = []
+def measure(folder: Path, names: Sequence[str]) -> None:
+    """Probes encoders on every world, and writes the numbers of their best layers; others keep theirs."""
     for world in WORLDS:
         layers: list[Layer] = []
-        for name, (source, wanted) in ENCODERS.items():
+        for name in names:
+            source, wanted = ENCODERS[name]
             encoder = str(folder / source) if "." in source else source
             probed = sober.probe(
                 {name: encoder},
@@ -58,10 +64,18 @@ def measure(folder: Path) -> None:
                 beside=("pixels", "untrained") if "." in source else ("pixels",),
                 out=folder / f"probed-{world}",
             )
-            layers += [layer for layer in probed.layers if layer.encoder != "pixels" or name == next(iter(ENCODERS))]
+            layers += [layer for layer in probed.layers if layer.encoder != "pixels" or name == names[0]]
             print(*probed.findings, sep="\n", flush=True)
-        rows += _rows(layers)
-        NUMBERS.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_numbers(list(_rows(layers)))
+
+
+def write_numbers(rows: Sequence[dict[str, Any]]) -> None:
+    """Puts rows in the place of those of the same encoder and world."""
+    measured = {(row["world"], row["encoder"]) for row in rows}
+    old_rows = json.loads(NUMBERS.read_text(encoding="utf-8"))
+    all_rows = [row for row in old_rows if (row["world"], row["encoder"]) not in measured] + list(rows)
+    all_rows.sort(key=lambda row: WORLDS.index(row["world"]))
+    NUMBERS.write_text(json.dumps(all_rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _rows(layers: Sequence[Layer]) -> Iterator[dict[str, Any]]:
@@ -131,9 +145,10 @@ def page() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", type=Path, help="holds the networks; without it the page alone is made")
-    folder = parser.parse_args().folder
-    if folder is not None:
-        measure(folder)
+    parser.add_argument("--only", nargs="+", choices=list(ENCODERS), default=list(ENCODERS), help="encoders to probe")
+    arguments = parser.parse_args()
+    if arguments.folder is not None:
+        measure(arguments.folder, arguments.only)
     PAGE.write_text(page(), encoding="utf-8")
     print(f"wrote {PAGE}")
 

@@ -142,6 +142,21 @@ def test_sparse_and_mapped_codes_give_the_numbers_of_dense_ones(similarity, tmp_
         assert table["firing_rate"].to_list() == pytest.approx(expected["firing_rate"].to_list())
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_two_measures_give_the_weaker_one_where_signs_agree(sparse) -> None:
+    rng = np.random.default_rng(0)
+    codes = [rng.standard_normal((60, 7)) * (rng.random((60, 7)) < 0.5) for _ in range(2)]
+    directions = [rng.standard_normal((7, 5)) for _ in range(2)]
+    unit = [table / np.linalg.norm(table, axis=1, keepdims=True) for table in directions]
+    cosine, correlation = unit[0] @ unit[1].T, np.corrcoef(*codes, rowvar=False)[:7, 7:]
+    weaker = np.sign(cosine) * np.minimum(np.abs(cosine), np.abs(correlation))
+    weaker[np.sign(cosine) != np.sign(correlation)] = 0
+    given = [scipy.sparse.csr_array(table) for table in codes] if sparse else codes
+    result = analyse(given, directions, signed=False, draws=64).partners
+    assert np.abs(weaker).max(axis=1) == pytest.approx(result.best[:7, 1], abs=1e-6)
+    assert np.abs(weaker).max(axis=0) == pytest.approx(result.best[7:, 0], abs=1e-6)
+
+
 def test_latents_of_independent_models_have_uniform_p() -> None:
     """Each kind of chance alone is exact: p is uniform over many draws."""
     p_by_kind: dict[str, list[float]] = {"shuffled": [], "rotated": []}
@@ -299,6 +314,8 @@ def test_a_seed_gives_the_same_numbers_again() -> None:
         (independent(2, 3, 0), {"similarity": "cosine"}, "give dictionaries"),
         (independent(2, 3, 0), {"similarity": "pearsn"}, "did you mean 'pearson'?"),
         (independent(2, 3, 0), {"matching": "all"}, "matching 'all' is not known"),
+        (independent(2, 3, 0), {"matching": np.zeros(2)}, "matching array([0., 0.]) is not known"),
+        (independent(2, 3, 0), {"similarity": np.zeros(2)}, "similarity array([0., 0.]) is not known"),
         (independent(2, 3, 0), {"least": 0}, "least must be a share above 0 and at most 1, not 0"),
         (independent(2, 3, 0), {"least": "a half"}, "least must be a share above 0"),
         (independent(2, 3, 0), {"level": float("nan")}, "level must be a share above 0"),

@@ -15,6 +15,7 @@ from safetensors.numpy import save_file
 import sober
 from sober.agreement import matching
 from sober.agreement.analysis import analyse
+from sober.agreement.consensus import consensus
 from sober.agreement.planted import Planted, PlantedModel, planted, planted_model
 from sober.cli.main import main
 from sober.errors import RequestError
@@ -196,6 +197,76 @@ def test_a_dictionary_is_saved_as_saelens_does(tmp_path: Path) -> None:
     assert again.encoder.tolist() == np.eye(5, 3).tolist()
     settings = json.loads((tmp_path / "sae" / "cfg.json").read_text())
     assert (settings["architecture"], settings["d_in"], settings["d_sae"]) == ("standard", 5, 3)
+    # SAELens drops metadata of settings that name no version, as it takes them for those of versions before 6.
+    assert settings["metadata"] == {"sae_lens_version": "6.0.0", "models": 3}
+
+
+def test_a_folder_of_saelens_says_whether_features_have_a_sign(models, tmp_path: Path) -> None:
+    folder = saelens_folder(tmp_path / "sae", models[0])
+    settings = json.loads((folder / "cfg.json").read_text())
+    (folder / "cfg.json").write_text(json.dumps({**settings, "architecture": "abstopk"}))
+    assert not read_dictionary(folder).one_sided
+
+
+def transcoder_folder(path: Path, seed: int) -> Path:
+    """A folder as SAELens 6 saves a transcoder, which reads 4 dimensions and writes 6: three features, in any order."""
+    path.mkdir()
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(3)
+    weights = {
+        "W_dec": np.eye(3, 6)[order] * [[2.0], [3.0], [4.0]],
+        "W_enc": np.random.default_rng(9).standard_normal((4, 3))[:, order],
+        "b_enc": rng.standard_normal(3),
+        "b_dec": rng.standard_normal(6),
+    }
+    save_file(
+        {name: np.ascontiguousarray(array, np.float32) for name, array in weights.items()},
+        path / "sae_weights.safetensors",
+    )
+    settings = {"architecture": "transcoder", "d_in": 4, "d_out": 6, "d_sae": 3, "apply_b_dec_to_input": False}
+    (path / "cfg.json").write_text(json.dumps(settings))
+    return path
+
+
+def test_transcoders_are_compared_and_averaged(tmp_path: Path) -> None:
+    dictionaries = {f"{seed}": read_dictionary(transcoder_folder(tmp_path / f"{seed}", seed)) for seed in range(3)}
+    average = consensus(analyse(None, dictionaries, level=0.99))
+    saved = read_dictionary(save_saelens(tmp_path / "average", average.dictionary, {}))
+    assert (saved.encoder.shape, saved.directions.shape, saved.centred) == ((4, 3), (3, 6), False)
+    settings = json.loads((tmp_path / "average" / "cfg.json").read_text())
+    assert [settings[name] for name in ("architecture", "d_in", "d_out")] == ["transcoder", 4, 6]
+    assert preactivations(saved, np.eye(4)) == pytest.approx(mean_preactivations(average, dictionaries, np.eye(4)))
+
+
+def test_encoders_of_the_consensus_compute_the_mean_of_the_members(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.standard_normal((12, 8))
+    dictionaries = {}
+    for name, architecture in (("a", "standard"), ("b", "abstopk"), ("c", "abstopk")):
+        order, sign = rng.permutation(12), rng.choice([-1, 1], (12, 1)) if architecture == "abstopk" else 1
+        directions = (truth[order] + 0.05 * rng.standard_normal(truth.shape)) * sign
+        dictionaries[name] = Dictionary(
+            directions, directions.T, rng.standard_normal(12), rng.standard_normal(8), centred=name != "b"
+        )
+    average = consensus(analyse(None, dictionaries, signed=False))
+    rows = rng.standard_normal((5, 8))
+    assert len(average) == 12
+    assert preactivations(average.dictionary, rows) == pytest.approx(mean_preactivations(average, dictionaries, rows))
+
+
+def preactivations(dictionary: Dictionary, rows: np.ndarray) -> np.ndarray:
+    inputs = rows - dictionary.decoder_bias if dictionary.centred else rows
+    return inputs @ dictionary.encoder + dictionary.encoder_bias
+
+
+def mean_preactivations(average, dictionaries, rows: np.ndarray) -> np.ndarray:
+    """Of each component, the mean over all models, times the lengths of directions."""
+    total = np.zeros((len(rows), len(average)))
+    for model, dictionary in enumerate(dictionaries.values()):
+        latent = average.latent[:, model]
+        lengths = np.linalg.norm(dictionary.directions[latent], axis=1)
+        total += average.sign[:, model] * lengths * preactivations(dictionary, rows)[:, latent]
+    return total / len(dictionaries)
 
 
 def test_the_command_compares_folders_and_files(models, tmp_path: Path, capsys) -> None:

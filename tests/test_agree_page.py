@@ -7,14 +7,17 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import sober
 from families import BLOCKS, small_runs
 from sober.agreement.planted import planted, planted_model
 from sober.cli.main import main
 from sober.report.agreement_page import agreement_page
+from sober.report.component_pictures import FolderAgreement, component_pictures
 from sober.requests.agree_folder import kept_codes
 from sober.requests.train import train
+from sober.results.showcase_files import save_showcase, showcase_path
 
 
 def codes_of(sizes: tuple[int, ...] = (4, 8), models: int = 3) -> dict[str, np.ndarray]:
@@ -50,6 +53,21 @@ def test_directions_are_drawn_where_a_shape_is_given() -> None:
     assert "data:image/png" not in agreement_page(analysis, (5, 5))
 
 
+def test_the_command_draws_directions_of_the_shape_that_is_given(tmp_path: Path, capsys) -> None:
+    truth = planted(rows=500)
+    for seed in range(3):
+        np.savez(tmp_path / f"{seed}.npz", W_dec=planted_model(truth, seed=seed).directions)
+    files = [str(tmp_path / f"{seed}.npz") for seed in range(3)]
+    command = ["agree", *files, "--similarity", "cosine", "--draws", "64", "--out", str(tmp_path / "out")]
+    main([*command, "--picture-shape", "8x8"])
+    assert (tmp_path / "out" / "agreement.html").read_text().count("data:image/png") > 20
+    capsys.readouterr()
+    for shape, words in (("8x7", "has 56 numbers, and a direction 64"), ("8", "is no shape"), ("0x64", "is no shape")):
+        with pytest.raises(SystemExit):
+            main([*command, "--picture-shape", shape])
+        assert words in " ".join(capsys.readouterr().err.split())
+
+
 def test_nothing_that_recurs_makes_a_page_as_well(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     agreement = sober.agree([rng.standard_normal((100, 3)) for _ in range(2)])
@@ -69,4 +87,31 @@ def test_a_folder_of_results_is_compared_by_the_codes_that_it_keeps(tmp_path: Pa
     main(["agree", str(tmp_path / "runs")])
     assert "live latent" in " ".join(capsys.readouterr().out.split())
     results.score(["mig"])
-    assert "What recurs among the models?" in results.report(tmp_path / "report.html").read_text()
+    page = results.report(tmp_path / "report.html").read_text()
+    assert "What recurs among the models?" in page
+    assert "What components do" in page
+
+
+def saved_traversals(folder: Path, identity: str, pictures: np.ndarray) -> None:
+    save_showcase(showcase_path(folder, identity), {"traversals": pictures}, {"run": identity})
+
+
+def test_a_report_shows_what_each_component_does_in_the_models_with_a_showcase(tmp_path: Path) -> None:
+    """Two models hold the same three latents, the second in another order and the first of them negated."""
+    shared = np.random.default_rng(0).laplace(size=(300, 3))
+    codes = {"a": shared, "b": np.column_stack([shared[:, 1], -shared[:, 0], shared[:, 2]]), "c": shared}
+    agreement = FolderAgreement(sober.agree(codes, least=0.9).analysis, {name: f"run{name}" for name in codes})
+    assert component_pictures(tmp_path, agreement) == ""
+    grey = np.linspace(0, 250, 11).astype(np.uint8)
+    rising = np.broadcast_to(grey[None, :, None, None, None], (3, 11, 4, 4, 1)).copy()
+    rising[1] //= 2
+    rising[2] = 99
+    saved_traversals(tmp_path, "runa", rising)
+    saved_traversals(tmp_path, "runb", np.stack([rising[1], rising[0, ::-1], rising[2]]))
+    page = component_pictures(tmp_path, agreement)
+    heads, *rows = re.findall("<tr>.*?</tr>", page)
+    assert re.findall("<th.*?>(.*?)</th>", heads) == ["component", "a", "b"]
+    assert len(rows) == 3
+    for row in rows:
+        first, second = re.findall(r'src="(.*?)"', row)
+        assert first == second

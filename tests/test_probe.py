@@ -18,6 +18,7 @@ from sober.probing.differences import difference
 from sober.requests.probe.probe import Probe
 from sober.requests.probe.probed_pictures import ProbedPictures
 from sober.requests.probe.world_size import named_worlds, world_for
+from sober.worlds.drawn.sized import LARGEST
 
 POSITIONS = ("block_0", "block_1", "block_2", "block_3")
 WORLD = "blocks"
@@ -254,10 +255,13 @@ def test_drawn_worlds_have_the_size_of_the_encoder() -> None:
     assert not note
     world, note = world_for("rooms:size=16", encoder, None)
     assert note == "rooms:size=16: pictures of 16 x 16 are resized to 32 x 32 for small"
-    huge = Encoder("huge", ("out",), lambda pictures: {"out": flat(pictures)}, side=518)
+    dinov2 = Encoder("dinov2", ("out",), lambda pictures: {"out": flat(pictures)}, side=518)
+    world, note = world_for("blocks", dinov2, None)
+    assert (world.image_shape[0], note) == (518, "")
+    huge = Encoder("huge", ("out",), lambda pictures: {"out": flat(pictures)}, side=600)
     world, note = world_for("blocks", huge, None)
-    assert world.image_shape[0] == 512
-    assert "resized to 518 x 518" in note
+    assert world.image_shape[0] == LARGEST
+    assert "resized to 600 x 600" in note
     assert named_worlds("dsprites, rooms:size=32,teapots:mesh=a.obj,size=64") == [
         *("dsprites", "rooms:size=32", "teapots:mesh=a.obj,size=64"),
     ]

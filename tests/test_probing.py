@@ -136,6 +136,21 @@ def test_linear_features_extend_to_unseen_combinations_and_tangled_ones_do_not()
         assert tangled[factor.name, "unseen", 2250].value < tangled[factor.name, "seen", 2250].value - 0.3
 
 
+def test_unseen_combinations_have_a_chance_of_their_own() -> None:
+    about = (Factor("kind", 4, "categorical"), Factor("size", 6, "ordinal"))
+    factors = np.random.default_rng(0).integers(0, [4, 6], (3000, 2))
+    noise = np.random.default_rng(1).standard_normal((3000, 12))
+    guessed = by_name(unseen(Rows(noise, factors, about)))
+    known = by_name(unseen(Rows(np.concatenate([noise, np.eye(4)[factors[:, 0]], factors[:, 1:]], 1), factors, about)))
+    for factor in about:
+        for name in ("unseen", "seen"):
+            assert guessed[factor.name, name, 2250].value <= guessed[factor.name, name, 2250].chance_high
+            assert known[factor.name, name, 2250].value > known[factor.name, name, 2250].chance_high
+    # The rows to learn from have few of the kinds that make up the unseen ones, so guesses hardly name these.
+    assert guessed["kind", "unseen", 2250].chance < 0.1
+    assert guessed["kind", "seen", 2250].chance > 0.2
+
+
 def test_moves_of_linear_features_have_one_direction_and_add_up() -> None:
     about = (Factor("a", 5, "ordinal"), Factor("b", 5, "ordinal"), Factor("still", 1, "ordinal"))
     factors = np.random.default_rng(5).integers(0, [5, 5, 1], (200, 3))

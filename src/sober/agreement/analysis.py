@@ -31,8 +31,8 @@ from sober.agreement.quality import explained_shares
 from sober.agreement.ranking import pair_means, shares_recurring, udr_scores
 from sober.agreement.recurrence import Recurrence, recurrence
 from sober.agreement.traps import flags
-from sober.contracts import is_real, whole_number
-from sober.errors import RequestError, choices, counted, shown
+from sober.contracts import is_real, one_of, whole_number
+from sober.errors import RequestError, counted, shown
 
 if TYPE_CHECKING:
     import polars as pl
@@ -186,8 +186,7 @@ def analyse(
     sources = as_features(codes, dictionaries)
     features = sources
     measure = _measure(similarity, features)
-    if matching not in get_args(Matching):
-        raise RequestError(f"matching {matching!r} is not known: {choices(str(matching), get_args(Matching))}")
+    one_of("matching", matching, get_args(Matching))
     if not is_real(least) or not 0 < least <= 1:
         raise RequestError(f"least must be a share above 0 and at most 1, not {shown(least)}")
     if not is_real(level) or not 0 < level < 1:
@@ -244,8 +243,7 @@ def _measure(similarity: str | None, features: Sequence[Features]) -> Measure:
     has_codes, has_directions = features[0].codes is not None, features[0].dictionary is not None
     if similarity is None:
         return "both" if has_codes and has_directions else "pearson" if has_codes else "cosine"
-    if similarity not in get_args(Measure):
-        raise RequestError(f"similarity {similarity!r} is not known: {choices(str(similarity), get_args(Measure))}")
+    one_of("similarity", similarity, get_args(Measure))
     if similarity in ("cosine", "both") and not has_directions:
         raise RequestError(f"similarity {similarity} compares directions: give dictionaries, or choose pearson")
     if similarity != "cosine" and not has_codes:

@@ -155,7 +155,8 @@ def _mixed_codes(model: Model, mixture: np.ndarray, sources: np.ndarray) -> Colu
             [codes.read(slice(row, row + 4096), slice(None)) @ mixture for row in range(0, codes.shape[0], 4096)]
         )
     else:
-        mixed = np.asarray(codes.values @ mixture.astype(codes.values.dtype))
+        values = codes.by_row if codes.is_sparse else codes.values  # by row, each row of the result is written once
+        mixed = np.asarray(values @ mixture.astype(values.dtype))
     firing = model.facts.firing
     if not (model.facts.one_sided and np.nanmedian(firing[model.facts.alive]) < SPARSE):
         return scaled(mixed, dtype=mixed.dtype)

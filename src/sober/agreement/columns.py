@@ -143,8 +143,8 @@ def of_directions(directions: Float[np.ndarray, "D P"], dtype: Any = np.float64)
 def products(first: Columns, span: slice, second: Columns) -> Float[np.ndarray, "n D"]:
     """The correlations of some columns of `first` with all columns of `second`."""
     if first.is_sparse and second.is_sparse:
-        out = _sparse_products(first, span, second)
-    elif first.is_sparse:
+        return _sparse_products(first, span, second)
+    if first.is_sparse:
         out = np.asarray(first.values[:, span].T @ second.read(slice(None), slice(None)))
     elif second.is_sparse:
         out = np.asarray(second.values.T @ first.read(slice(None), span)).T
@@ -154,17 +154,15 @@ def products(first: Columns, span: slice, second: Columns) -> Float[np.ndarray, 
         out = np.zeros((len(range(*span.indices(first.shape[1]))), second.shape[1]), np.float32)
         for rows in row_chunks(second.values):
             out += first.read(rows, span).T @ second.read(rows, slice(None))
-    if first.shift[span].any() and second.shift.any():
-        out -= np.outer(first.shift[span], second.shift).astype(out.dtype)
-    return out
+    return out  # dense columns are centred, so their shift is 0
 
 
 def _sparse_products(first: Columns, span: slice, second: Columns) -> np.ndarray:
     start, stop, _ = span.indices(first.shape[1])
     out = np.zeros((stop - start, second.shape[1]), np.result_type(first.values.data, second.values.data))
     multiply = compiled(_multiply)
-    arguments = (first.values.indptr, first.values.indices, first.values.data,
-                 second.by_row.indptr, second.by_row.indices, second.by_row.data)  # fmt: skip
+    arguments = (first.values.indptr, first.values.indices, first.values.data, first.shift,
+                 second.by_row.indptr, second.by_row.indices, second.by_row.data, second.shift)  # fmt: skip
     bounds = np.linspace(0, stop - start, cores() + 1).astype(int)
     with ThreadPoolExecutor(cores()) as pool:
         halves = zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
@@ -176,9 +174,11 @@ def _multiply(
     column_start: np.ndarray,
     row: np.ndarray,
     value: np.ndarray,
+    shift: np.ndarray,
     row_start: np.ndarray,
     column: np.ndarray,
     other: np.ndarray,
+    other_shift: np.ndarray,
     first: int,
     out: np.ndarray,
 ) -> None:
@@ -189,3 +189,5 @@ def _multiply(
             factor = value[entry]
             for cell in range(row_start[row[entry]], row_start[row[entry] + 1]):
                 line[column[cell]] += factor * other[cell]
+        for cell in range(len(line)):
+            line[cell] -= shift[first + place] * other_shift[cell]

@@ -2,13 +2,15 @@
 
 codes        mean over the members of a component of sign · (z − mean) / standard deviation
 directions   mean over its members of sign · direction / length, then made of length 1
-encoders     mean over its members of sign · encoder · length of the direction, which belongs to that direction
+encoders     mean over its members of sign · encoder · length of the direction, which belongs to that direction; biases
+             alike, and each member's decoder bias is subtracted in them
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -133,11 +135,10 @@ class Consensus:
 def consensus(analysis: Analysis) -> Consensus:
     """The components that are in at least half of the models, and whose latents mostly recur beyond chance."""
     models = len(analysis.models)
-    count = int(analysis.group.max(initial=-1)) + 1
+    latent = latents_of_components(analysis)
+    count = len(latent)
     grouped = np.flatnonzero(analysis.group >= 0)
-    group, model = analysis.group[grouped], analysis.partners.model[grouped]
-    latent = np.full((count, models), -1)
-    latent[group, model] = grouped - analysis.partners.start[model]
+    group = analysis.group[grouped]
     members = np.maximum((latent >= 0).sum(axis=1), 1)
     recurring = np.bincount(group, analysis.recurrence.recurs[grouped], count)
     similarity = np.bincount(group, analysis.recurrence.similarity[grouped], count) / members
@@ -150,7 +151,7 @@ def consensus(analysis: Analysis) -> Consensus:
             codes = source.codes[:, latent[present, number]]
             codes = codes.toarray() if scipy.sparse.issparse(codes) else codes
             mean[present, number], scale[present, number] = codes.mean(axis=0), codes.std(axis=0)
-    sign = _signs(analysis, latent)
+    sign = signs_of_members(analysis, latent)
     return Consensus(
         analysis.names,
         latent,
@@ -164,7 +165,16 @@ def consensus(analysis: Analysis) -> Consensus:
     )
 
 
-def _signs(analysis: Analysis, latent: Int[np.ndarray, "K M"]) -> Float[np.ndarray, "K M"]:
+def latents_of_components(analysis: Analysis) -> Int[np.ndarray, "K M"]:
+    """The latent of each component in each model, the component in most models first; -1 where a model has none."""
+    latent = np.full((int(analysis.group.max(initial=-1)) + 1, len(analysis.models)), -1)
+    grouped = np.flatnonzero(analysis.group >= 0)
+    model = analysis.partners.model[grouped]
+    latent[analysis.group[grouped], model] = grouped - analysis.partners.start[model]
+    return latent
+
+
+def signs_of_members(analysis: Analysis, latent: Int[np.ndarray, "K M"]) -> Float[np.ndarray, "K M"]:
     """The sign of each member of a component relative to its first."""
     sign = np.where(latent >= 0, 1.0, 0.0)
     if analysis.signed:
@@ -186,27 +196,44 @@ def _dictionary(
     complete = [dictionary for dictionary in dictionaries if dictionary is not None]
     if len(complete) < len(dictionaries):
         return None
-    space = complete[0].directions.shape[1]
-    total, encoder = np.zeros((len(latent), space)), np.zeros((space, len(latent)))
-    bias = np.zeros(len(latent))
-    has_encoders = all(dictionary.encoder is not None for dictionary in complete)
+    total = np.zeros((len(latent), complete[0].directions.shape[1]))
+    encoder, bias = _encoders(complete, latent, sign)
     for model, dictionary in enumerate(complete):
         present = np.flatnonzero(latent[:, model] >= 0)
-        numbers = latent[present, model]
-        directions = np.asarray(dictionary.directions[numbers], float)
-        length = np.linalg.norm(directions, axis=1)
-        total[present] += sign[present, model, None] * directions / length[:, None]
-        if has_encoders:
-            encoder[:, present] += np.asarray(dictionary.encoder)[:, numbers] * sign[present, model] * length
-            if dictionary.encoder_bias is not None:
-                bias[present] += np.asarray(dictionary.encoder_bias)[numbers] * length
-    members = np.maximum((latent >= 0).sum(axis=1), 1)
+        directions = np.asarray(dictionary.directions[latent[present, model]], float)
+        total[present] += sign[present, model, None] * directions / np.linalg.norm(directions, axis=1, keepdims=True)
     length = np.linalg.norm(total, axis=1, keepdims=True)
     biases = [dictionary.decoder_bias for dictionary in complete if dictionary.decoder_bias is not None]
     return Dictionary(
         total / np.where(length > 0, length, 1),
-        encoder / members if has_encoders else None,
-        bias / members if has_encoders else None,
+        encoder,
+        bias,
         np.mean(biases, axis=0) if biases else None,
         one_sided=all(dictionary.one_sided for dictionary in complete),
+        centred=encoder is None,
     )
+
+
+def _encoders(
+    dictionaries: Sequence[Dictionary], latent: Int[np.ndarray, "K M"], sign: Float[np.ndarray, "K M"]
+) -> tuple[Float[np.ndarray, "Q K"] | None, Float[np.ndarray, " K"] | None]:
+    """The mean over members of what their encoders compute of x. None if an encoder is missing, or spaces differ.
+
+    A member's activation is (x − decoder bias) · encoder + bias before f; the mean has this decoder bias in its bias.
+    """
+    spaces = {-1 if dictionary.encoder is None else len(dictionary.encoder) for dictionary in dictionaries}
+    if len(spaces) > 1 or spaces == {-1}:
+        return None, None
+    encoder, bias = np.zeros((spaces.pop(), len(latent))), np.zeros(len(latent))
+    for model, dictionary in enumerate(dictionaries):
+        present = np.flatnonzero(latent[:, model] >= 0)
+        numbers = latent[present, model]
+        weight = sign[present, model] * np.linalg.norm(np.asarray(dictionary.directions[numbers], float), axis=1)
+        columns = np.asarray(dictionary.encoder, float)[:, numbers]
+        encoder[:, present] += columns * weight
+        if dictionary.encoder_bias is not None:
+            bias[present] += np.asarray(dictionary.encoder_bias)[numbers] * weight
+        if dictionary.centred and dictionary.decoder_bias is not None:
+            bias[present] -= dictionary.decoder_bias @ columns * weight
+    members = np.maximum((latent >= 0).sum(axis=1), 1)
+    return encoder / members, bias / members

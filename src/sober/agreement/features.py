@@ -163,7 +163,8 @@ def checked_dictionary(name: str, dictionary: Any) -> Dictionary:
         )
     _check_sizes(name, "direction", _largest(directions, 1))
     count, space = directions.shape
-    shapes = {"encoder": (space, count), "encoder_bias": (count,), "decoder_bias": (space,)}
+    encoded = space if dictionary.encoder is None else len(dictionary.encoder)  # a transcoder reads another space
+    shapes = {"encoder": (encoded, count), "encoder_bias": (count,), "decoder_bias": (space,)}
     for name_of_array, shape in shapes.items():
         array = getattr(dictionary, name_of_array)
         if array is not None and (np.shape(array) != shape or not np.isfinite(array).all()):

@@ -101,11 +101,22 @@ def similarities(first: Panel, span: slice, second: Panel) -> Float[np.ndarray, 
 
     If there are two measures, it is the weaker one, or 0 if their signs differ.
     """
-    blocks = [products(a, span, b) for a, b in zip(first.parts, second.parts, strict=True)]
-    if len(blocks) == 1:
-        return blocks[0]
-    weaker = np.minimum(*np.abs(blocks))
-    return np.where(blocks[0] * blocks[1] > 0, np.copysign(weaker, blocks[0]), 0).astype(blocks[0].dtype)
+    block, *others = (products(a, span, b) for a, b in zip(first.parts, second.parts, strict=True))
+    if others:
+        loop = compiled(_weaker)
+        _in_threads(len(block), lambda low, high: loop(block[low:high], others[0][low:high]))
+    return block
+
+
+def _weaker(block: np.ndarray, other: np.ndarray) -> None:
+    """Puts the weaker of two similarities into the first table; 0 if their signs differ."""
+    for row in range(block.shape[0]):
+        for column in range(block.shape[1]):
+            one, two = block[row, column], other[row, column]
+            if (one > 0) != (two > 0):
+                block[row, column] = 0
+            elif abs(two) < abs(one):
+                block[row, column] = two
 
 
 def search(all_panels: Sequence[Panel], *, signed: bool, most: int = KEPT) -> Partners:
@@ -116,6 +127,8 @@ def search(all_panels: Sequence[Panel], *, signed: bool, most: int = KEPT) -> Pa
     start = np.cumsum([0, *widths])
     partners = empty(np.repeat(np.arange(len(widths)), widths), start, most)
     for first, second in itertools.combinations_with_replacement(all_panels, 2):
+        if second is first and len(first.models) == 1:  # a model has no partners in itself
+            continue
         for span in blocks(first.width, second.width):
             block = similarities(first, span, second)
             take_rows(partners, block, features_of(first, start)[span], second, signed)

@@ -59,10 +59,14 @@ def findings(analysis: Analysis) -> Iterator[str]:
     count = int(recurs.recurs.sum())
     share = count / max(1, int(live.sum()))
     chance = float(recurs.chance[live].mean()) if live.any() else 0.0
-    yield (
-        f"{count:,} of {counted(int(live.sum()), 'live latent')} ({share:.0%}) recur in at least half of the other "
-        f"models, beyond chance: at most {analysis.level:.0%} of them are expected to be false."
-    )
+    of_live = f"of {counted(int(live.sum()), 'live latent')}"
+    if count:
+        yield (
+            f"{count:,} {of_live} ({share:.0%}) recur in at least half of the other models, beyond chance: at most "
+            f"{analysis.level:.0%} of them are expected to be false."
+        )
+    else:
+        yield f"None {of_live} recurs in at least half of the other models beyond chance."
     mean = float(recurs.share[live].mean()) if live.any() else 0.0
     yield (
         f"A latent recurs in {mean:.0%} of the other models on average. By the same rule, features that cannot recur "

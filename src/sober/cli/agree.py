@@ -36,6 +36,7 @@ def agree(
     draws: int | None = None,
     seed: int = 0,
     out: Path | None = None,
+    picture_shape: str | None = None,
     as_json: Json = False,
 ) -> None:
     """See what recurs when you train again: which latents several models share, and whether chance would give as much.
@@ -45,8 +46,12 @@ def agree(
     directions, too, as W_dec. Sober compares whatever all files have. A folder of results stands for the models whose
     codes it keeps.
 
-    Examples: `sober agree run*.npz` · `sober agree seeds/*.safetensors --matching one-to-one` ·
-    `sober agree seed0/ seed1/ seed2/ --out agreement/` · `sober agree runs/blocks`
+    For example:
+
+    - `sober agree run*.npz`
+    - `sober agree seeds/*.safetensors --matching one-to-one`
+    - `sober agree seed0/ seed1/ seed2/ --out agreement/`
+    - `sober agree runs/blocks`
 
     Parameters
     ----------
@@ -73,11 +78,16 @@ def agree(
         Seed of everything random.
     out
         A folder for the tables, the consensus and a page.
+    picture_shape
+        The shape of directions that are pictures, such as 28x28 or 64x64x3: the page draws those of the consensus.
     as_json
         Print the ranking, the components and what was found as one JSON object.
     """
     from sober.requests.agree import agree as agree_on  # computes
 
+    shape = None if picture_shape is None else shape_of(picture_shape)
+    if shape is not None and out is None:
+        raise RequestError("--picture-shape is for the page: name a folder for it, as in --out agreement")
     if len(files) == 1 and (files[0] / "request.json").is_file():
         if untrained:
             raise RequestError("--untrained goes with files: name those of the trained models, too")
@@ -96,8 +106,9 @@ def agree(
         rows=rows,
         draws=draws,
         seed=seed,
-        out=out,
     )
+    if out is not None:
+        agreement.save(out, shape)
     if as_json:
         print(json_text(plain(agreement)))
         return
@@ -108,6 +119,14 @@ def agree(
     console.print("", ranking_table(agreement))
     if out is not None:
         console.print(line("wrote ", (out, "bold")), soft_wrap=True)
+
+
+def shape_of(text: str) -> tuple[int, ...]:
+    """The height and width of a picture, and 3 for colours, from a text such as 64x64x3."""
+    sides = text.lower().replace("×", "x").split("x")
+    if len(sides) not in (2, 3) or not all(side.isascii() and side.isdigit() and int(side) for side in sides):
+        raise RequestError(f"--picture-shape {text!r} is no shape: write the height and width, as in 28x28 or 64x64x3")
+    return tuple(map(int, sides))
 
 
 def _of_folder(folder: Path) -> ModelFiles:

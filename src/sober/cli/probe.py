@@ -55,9 +55,12 @@ def probe(
 
     A file with features and their factors (csv, npz and others, as for sober score) needs no world.
 
-    Examples: `sober probe timm:vit_small_patch14_dinov2 --world rooms --out probed` ·
-    `sober probe ./encoder.onnx --world dsprites,rooms,teapots` · `sober probe my_module:encoder` ·
-    `sober probe layer3.npz --factors labels.csv`
+    For example:
+
+    - `sober probe timm:vit_small_patch14_dinov2 --world rooms --out probed`
+    - `sober probe ./encoder.onnx --world dsprites,rooms,teapots`
+    - `sober probe my_module:encoder`
+    - `sober probe layer3.npz --factors labels.csv`
 
     Parameters
     ----------

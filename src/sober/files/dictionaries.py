@@ -21,6 +21,8 @@ from sober.files.memory import check_size
 from sober.files.records import parse_json, read_json, write_json
 
 SAELENS, SPARSIFY, SETTINGS = "sae_weights.safetensors", "sae.safetensors", "cfg.json"
+SAELENS_FORMAT = "6.0.0"  # the version of SAELens that first read settings in the form that is saved here
+TWO_SIDED = ("abstopk",)  # architectures of SAELens whose features may be negative
 LONGEST_HEADER = 100 * 2**20  # bytes; the limit of the safetensors library
 TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4"}
 # Names of arrays that hold directions, in the order of preference, and whether a row is a direction.
@@ -37,14 +39,16 @@ ENCODERS = {"W_enc": False, "encoder.weight": True}  # whether a row is a featur
 class Dictionary(NamedTuple):
     """Directions of D features in a space of P dimensions, and the encoder that goes with them if it is known.
 
-    An encoder's activations are f(x · encoder + encoder_bias) for x less the decoder's bias.
+    An encoder's activations are f(x · encoder + encoder_bias), for x less the decoder's bias if `centred`. A transcoder
+    reads another space than it writes, of Q dimensions; for others Q is P.
     """
 
     directions: Float[np.ndarray, "D P"]
-    encoder: Float[np.ndarray, "P D"] | None = None
+    encoder: Float[np.ndarray, "Q D"] | None = None
     encoder_bias: Float[np.ndarray, " D"] | None = None
     decoder_bias: Float[np.ndarray, " P"] | None = None
     one_sided: bool = False  # features fire or are 0, so a direction and its opposite are two features
+    centred: bool = True  # whether the decoder's bias is subtracted before the encoder reads
 
     def __repr__(self) -> str:
         count, space = self.directions.shape
@@ -64,9 +68,13 @@ def read_dictionary(path: Path) -> Dictionary:
     if path.is_dir():
         for name in (SAELENS, SPARSIFY):
             if (path / name).is_file():
-                if not isinstance(read_json(path / SETTINGS), Mapping):
+                settings = read_json(path / SETTINGS)
+                if not isinstance(settings, Mapping):
                     raise RequestError(f"{path / SETTINGS} does not hold the settings of a dictionary: save it again")
-                return _of_arrays(path / name, read_safetensors(path / name))._replace(one_sided=True)
+                return _of_arrays(path / name, read_safetensors(path / name))._replace(
+                    one_sided=settings.get("architecture") not in TWO_SIDED,
+                    centred=bool(settings.get("apply_b_dec_to_input", not settings.get("transcode"))),
+                )
         raise RequestError(f"{path} is no folder of SAELens ({SAELENS}) or sparsify ({SPARSIFY})")
     if path.suffix.lower() == ".safetensors":
         return _of_arrays(path, read_safetensors(path))
@@ -97,7 +105,7 @@ def _of_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> Dictionary:
     encoder = None
     if encoder_name is not None:
         encoder = arrays[encoder_name].T if ENCODERS[encoder_name] else arrays[encoder_name]
-        if encoder.shape != directions.shape[::-1]:
+        if encoder.shape[1:] != directions.shape[:1]:
             raise RequestError(
                 f"{path}: {encoder_name} has shape {arrays[encoder_name].shape} and {name} {arrays[name].shape}: "
                 "an encoder and a decoder of one dictionary have the same features"
@@ -147,7 +155,7 @@ def _array(path: Path, content: Any, entry: Mapping[str, Any]) -> np.ndarray:
 
 
 def save_saelens(folder: Path, dictionary: Dictionary, notes: Mapping[str, Any]) -> Path:
-    """Saves a dictionary as SAELens does a standard one; without an encoder, the directions encode, too.
+    """Saves a dictionary as SAELens does a standard one, or a transcoder; without an encoder, the directions encode.
 
     `notes` go into the metadata of the settings.
     """
@@ -161,15 +169,17 @@ def save_saelens(folder: Path, dictionary: Dictionary, notes: Mapping[str, Any])
     stored = {name: np.ascontiguousarray(array, np.float32) for name, array in arrays.items()}
     save_arrays(folder / SAELENS, stored, {"made_by": "sober agree"})
     settings = {
-        "architecture": "standard",
-        "d_in": space,
+        "architecture": "standard" if len(encoder) == space else "transcoder",
+        "d_in": len(encoder),
         "d_sae": count,
         "dtype": "float32",
         "device": "cpu",
-        "apply_b_dec_to_input": True,
+        "apply_b_dec_to_input": dictionary.centred,
         "normalize_activations": "none",
         "reshape_activations": "none",
-        "metadata": dict(notes),
+        "metadata": {"sae_lens_version": SAELENS_FORMAT, **notes},
     }
+    if len(encoder) != space:
+        settings["d_out"] = space
     write_json(folder / SETTINGS, settings)
     return folder

@@ -3,6 +3,8 @@
 For each pair of factors the combinations in which both are in their upper halves are held out. Readouts learn from the
 other rows, and are tested on held-out rows and on other rows of the kind they learned from.
 
+Chance is the same for readouts whose labels were shuffled among the rows that they learn from.
+
 A readout has the strength that is best with all rows. Along the axes of all rows, the rows without the held-out ones
 need only a smaller square: that of all rows less that of the held-out ones.
 """
@@ -18,7 +20,8 @@ import scipy.linalg
 from jaxtyping import Bool, Float
 
 from sober.estimators.predictors import points
-from sober.probing.knowledge import Knowledge, Number, Rows, scored, within
+from sober.probing.knowledge import SHUFFLES, Knowledge, Number, Rows, chance_of, unbounded, within
+from sober.types import Factor
 
 FEWEST = 30  # test rows on each side
 
@@ -28,25 +31,34 @@ def unseen_combinations(rows: Rows, result: Knowledge) -> Iterator[Number]:
     learn, test = result.learn, result.test
     coordinates = _Coordinates(rows, result)
     upper = [_upper_half(column) for column in rows.factors.T]
-    numbers: dict[int, list[tuple[float, float]]] = {k: [] for k in range(len(rows.about))}
+    pairs_of: dict[int, list[Float[np.ndarray, "S+1 2"]]] = {k: [] for k in range(len(rows.about))}
     for pair in itertools.combinations(range(len(rows.about)), 2):
         held_out = upper[pair[0]] & upper[pair[1]]
         is_unseen = held_out[test]
         if min(is_unseen.sum(), (~is_unseen).sum()) < FEWEST or held_out[learn].all():
             continue
         for k in pair:
-            guess, mean = coordinates.without(held_out[learn], k)
-            truth = points(rows.about[k], rows.factors[test, k])
-            inside, outside = (
-                scored(rows.about[k], guess[side], truth[side], mean)[0] for side in (is_unseen, ~is_unseen)
+            guesses, mean = coordinates.without(held_out[learn], k)
+            factor, truth = rows.about[k], points(rows.about[k], rows.factors[test, k])
+            sides = (is_unseen, ~is_unseen)
+            pairs_of[k].append(
+                np.array(
+                    [[unbounded(factor, guess[side], truth[side], mean)[0] for side in sides] for guess in guesses]
+                )
             )
-            numbers[k].append((inside, outside))
-    for k, pairs in numbers.items():
+    for k, pairs in pairs_of.items():
         if pairs:
-            factor, (unseen_values, seen_values) = rows.about[k], np.array(pairs).T
-            unit = "accuracy" if factor.kind == "categorical" else "R²"
-            for name, values in (("unseen", unseen_values), ("seen", seen_values)):
-                yield Number(factor.name, name, float(values.mean()), *_spread(values), labels=len(learn), unit=unit)
+            for name, values in zip(("unseen", "seen"), np.moveaxis(np.array(pairs), 2, 0), strict=True):
+                yield _number(rows.about[k], name, values, len(learn))
+
+
+def _number(factor: Factor, name: str, values: Float[np.ndarray, "P S+1"], labels: int) -> Number:
+    """The mean over partners, with their range; the first column is of the true labels, the others of shuffled ones."""
+    true = np.maximum(values[:, 0], 0)
+    low, high = (float(true.min()), float(true.max())) if len(true) > 1 else (math.nan, math.nan)
+    chance, chance_high = chance_of(values[:, 1:].mean(axis=0))
+    unit = "accuracy" if factor.kind == "categorical" else "R²"
+    return Number(factor.name, name, float(true.mean()), low, high, chance, chance_high, labels, unit)
 
 
 class _Coordinates:
@@ -60,22 +72,27 @@ class _Coordinates:
         self.factors = rows.factors[result.learn]
         self.squares = np.diag(readout.axes.size**2).astype(self.learn.dtype)
         self.sums = self.learn.sum(axis=0)
+        self.keys = np.random.default_rng([len(self.learn), 39]).random((SHUFFLES, len(self.learn)))
         self._last: tuple[bytes, np.ndarray] = b"", np.zeros(0)
 
     def without(
         self, held_out: Bool[np.ndarray, " n"], k: int
-    ) -> tuple[Float[np.ndarray, "T m"], Float[np.ndarray, " m"]]:
-        """Factor k's guesses for the test rows after learning without some rows, and its mean over the others."""
-        others = ~held_out
-        count = int(others.sum())
-        centre = (self.sums - self.learn[held_out].sum(axis=0)) / count
-        square = self._square(held_out) - count * np.outer(centre, centre)
-        target = points(self.rows.about[k], self.factors[:, k])
-        mean = target[others].mean(axis=0)
-        along = self.learn[others].T @ (target[others] - mean)
-        square[np.diag_indices_from(square)] += self.strengths[k] * count
+    ) -> tuple[list[Float[np.ndarray, "T m"]], Float[np.ndarray, " m"]]:
+        """Factor k's guesses for the test rows after learning without some rows, and its mean over the others.
+
+        The first guesses are of the true labels, the others of labels that were shuffled.
+        """
+        others = np.flatnonzero(~held_out)
+        centre = (self.sums - self.learn[held_out].sum(axis=0)) / len(others)
+        square = self._square(held_out) - len(others) * np.outer(centre, centre)
+        target = points(self.rows.about[k], self.factors[others, k])
+        mean = target.mean(axis=0)
+        orders = [np.arange(len(others)), *(np.argsort(keys[others], kind="stable") for keys in self.keys)]
+        along = self.learn[others].T @ np.concatenate([(target - mean)[order] for order in orders], axis=1)
+        square[np.diag_indices_from(square)] += self.strengths[k] * len(others)
         weight = scipy.linalg.solve(square, along, assume_a="pos", overwrite_a=True, check_finite=False)
-        return within(target, (self.test - centre) @ weight + mean), mean
+        guesses = np.split((self.test - centre) @ weight, len(orders), axis=1)
+        return [within(target, guess + mean) for guess in guesses], mean
 
     def _square(self, held_out: Bool[np.ndarray, " n"]) -> Float[np.ndarray, "r r"]:
         """The square of the other rows: both factors of a pair ask for it."""
@@ -88,8 +105,3 @@ class _Coordinates:
 def _upper_half(column: np.ndarray) -> Bool[np.ndarray, " N"]:
     values = np.unique(column)
     return np.asarray(column > values[(len(values) - 1) // 2])
-
-
-def _spread(values: Float[np.ndarray, " P"]) -> tuple[float, float]:
-    """The lowest and the highest over partners."""
-    return (float(values.min()), float(values.max())) if len(values) > 1 else (math.nan, math.nan)

@@ -19,6 +19,7 @@ from jaxtyping import Float, Int, Num
 
 from sober.defaults import PROBED_LABELS
 from sober.estimators.predictors import points
+from sober.estimators.scaling import standardised
 from sober.metrics.common.intervals import next_draw
 from sober.probing.readout import Readout, Scaling, fit
 from sober.short_text import as_call
@@ -74,6 +75,16 @@ class Rows(NamedTuple):
 
     def at(self, index: Int[np.ndarray, " n"]) -> Rows:
         return Rows(self.features[index], self.factors[index], self.about)
+
+
+def standardised_factors(factors: Num[np.ndarray, "N K"], all_factors: Sequence[Factor]) -> Num[np.ndarray, "N K"]:
+    """Factors whose continuous columns have mean 0 and variance 1: their R² is the same, and any numbers fit."""
+    continuous = [k for k, factor in enumerate(all_factors) if factor.kind == "continuous"]
+    if not continuous:
+        return factors
+    out = np.array(factors, float)
+    out[:, continuous] = standardised(out[:, continuous])[0]
+    return out
 
 
 def split(rows: int, seed: int) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " t"]]:
@@ -139,7 +150,7 @@ def _readouts(name: str, learn: Rows, test: Rows, seed: int) -> _Readouts:
         truth, mean = points(factor, test.factors[:, k]), targets[k].mean(axis=0)
         value, error = scored(factor, blocks[k], truth, mean)
         shuffled = np.array(
-            [_unbounded(factor, blocks[k + s * len(targets)], truth, mean)[0] for s in range(1, len(orders))]
+            [unbounded(factor, blocks[k + s * len(targets)], truth, mean)[0] for s in range(1, len(orders))]
         )
         numbers.append(_number(factor, name, value, error, shuffled, len(learn.features)))
     return _Readouts(numbers, np.concatenate(blocks[: len(targets)], axis=1), readout)
@@ -183,11 +194,11 @@ def scored(
 
     `mean` is the best guess without features: the mean of the rows to learn from.
     """
-    value, error = _unbounded(factor, guess, truth, mean)
+    value, error = unbounded(factor, guess, truth, mean)
     return max(value, 0.0), error
 
 
-def _unbounded(
+def unbounded(
     factor: Factor, guess: Float[np.ndarray, "n m"], truth: Float[np.ndarray, "n m"], mean: Float[np.ndarray, " m"]
 ) -> tuple[float, float]:
     """The same with R² below 0 for guesses that are worse than the mean."""
@@ -215,12 +226,18 @@ def outcomes(
     return (spread - np.sum((guess - truth) ** 2, axis=1)) / total if total > 0 else np.zeros(len(truth))
 
 
+def chance_of(shuffled: Float[np.ndarray, " S"]) -> tuple[float, float]:
+    """The mean after shuffles, and what a further shuffle stays below in 97.5% of cases.
+
+    R² of shuffles counts as it is: if those below 0 were 0, nearly any R² would be above chance.
+    """
+    return max(0.0, float(shuffled.mean())), max(0.0, next_draw(shuffled, -math.inf, 1)[1])
+
+
 def _number(
     factor: Factor, name: str, value: float, error: float, shuffled: Float[np.ndarray, " S"], labels: int
 ) -> Number:
-    chance, chance_high = math.nan, math.nan
-    if len(shuffled):  # R² of shuffles counts as it is: if those below 0 were 0, nearly any R² would be above chance
-        chance, chance_high = max(0.0, float(shuffled.mean())), max(0.0, next_draw(shuffled, -math.inf, 1)[1])
+    chance, chance_high = chance_of(shuffled) if len(shuffled) else (math.nan, math.nan)
     low, high = max(0.0, value - 1.96 * error), min(1.0, value + 1.96 * error)
     unit = "accuracy" if factor.kind == "categorical" else "R²"
     return Number(factor.name, name, value, low, high, chance, chance_high, labels, unit)

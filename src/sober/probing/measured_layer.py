@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int, Num
 
 from sober.errors import RequestError
+from sober.estimators.scaling import as_float32
 from sober.parallel import one_thread
 from sober.probing.combinations import unseen_combinations
 from sober.probing.examples import along_factors, neighbours
@@ -44,7 +45,7 @@ def measured_layer(
 ) -> MeasuredLayer:
     """Measures a layer from arrays alone. All factors have several values."""
     need_rows(len(features))
-    rows = Rows(np.asarray(features, np.float32), factors, all_factors)
+    rows = Rows(as_float32(features), factors, all_factors)
     with one_thread():
         result = knowledge(rows, seed=seed, labels=labels)
         numbers = (*result.numbers, *unseen_combinations(rows, result), *ranks(rows.features))

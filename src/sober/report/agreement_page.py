@@ -35,6 +35,12 @@ WORDS = {  # what is compared, in words
     "both": "the weaker of correlation of codes and cosine of directions",
 }
 
+KINDS = {  # of chance
+    "shuffled": "rows in another order",
+    "rotated": "random mixtures of a model’s own latents",
+    "untrained": "latents of models that were never trained",
+}
+
 
 def write_agreement(analysis: Analysis, path: Path, picture_shape: Sequence[int] | None = None) -> Path:
     """Writes one HTML file that opens without a network. Directions of a `picture_shape` are drawn."""
@@ -45,7 +51,10 @@ def agreement_page(analysis: Analysis, picture_shape: Sequence[int] | None = Non
     """The page as HTML."""
     title = f"What recurs among {len(analysis.models)} models"
     rows = "" if analysis.rows is None else f"{analysis.rows:,} rows, the same for all models; "
-    words = f"{rows}alike by {WORDS[analysis.measure]}, matched {analysis.matching.replace('-', ' ')}"
+    words = (
+        f"{rows}matched {analysis.matching.replace('-', ' ')}. A latent recurs in another model where its best "
+        f"partner is at least {analysis.least:.2f} alike, by {WORDS[analysis.measure]}."
+    )
     return page(
         title,
         f'<h1>{escape(title)}</h1><p class="about">{escape(words)}</p>',
@@ -73,11 +82,13 @@ def sections(analysis: Analysis, picture_shape: Sequence[int] | None = None) -> 
     ]
 
 
-def section_html(analysis: Analysis) -> str:
-    """The same as a part of another page."""
+def section_html(analysis: Analysis, pictures: str = "") -> str:
+    """The same as a part of another page, with pictures of components."""
     sentences = "".join(f"<li>{escape(sentence)}</li>" for sentence in findings(analysis))
-    drawn = [_against_chance(analysis), _components(analysis, None), _matrix(analysis), _ranking(analysis)]
-    return f'<ol class="findings">{sentences}</ol>{"".join(drawn)}<h3>How it was found</h3>{_how(analysis)}'
+    tables = [_components(analysis, None), _matrix(analysis), _ranking(analysis)]
+    drawn = [_against_chance(analysis), pictures, *tables]
+    listed = f'<ol class="findings" style="margin-bottom: 2rem">{sentences}</ol>'
+    return f"{listed}{''.join(drawn)}<h3>How it was found</h3>{_how(analysis)}"
 
 
 def _fold(name: str, title: str, note: str, html: str) -> Section:
@@ -122,10 +133,8 @@ def _against_chance(analysis: Analysis) -> str:
         "Each bar counts features by the mean similarity of their best partners in the other models. A latent recurs "
         "in a model if its partner there is right of the dashed line."
     )
-    caption = (
-        "shuffled: rows in another order. rotated: random mixtures of a model's own latents. untrained: models that "
-        "were never trained. Latents that are not further right than these recur by chance."
-    )
+    kinds = " ".join(f"{chance.kind}: {KINDS[chance.kind]}." for chance in analysis.chances)
+    caption = f"{kinds} Latents that are not further right than these recur by chance."
     return figure(title, read, drawing, caption)
 
 
@@ -214,6 +223,7 @@ def _components(analysis: Analysis, picture_shape: Sequence[int] | None) -> str:
         (row["model"], row["latent"]): row
         for row in by_latent.select("model", "latent", "variance_share", "firing_rate", "flags").iter_rows(named=True)
     }
+    fires = analysis.rows is not None and all(model.facts.one_sided for model in analysis.models)
     columns = [
         Column("component", number=False),
         Column("models", "how many models have it", "higher"),
@@ -222,7 +232,7 @@ def _components(analysis: Analysis, picture_shape: Sequence[int] | None) -> str:
         Column("chance", "the same for features that cannot recur", "lower"),
         Column("q", "probability against chance, adjusted for the number of latents", "lower"),
         Column("variance", "its share of a model's variance, in the median model"),
-        Column("fires", "the share of rows in which it is not 0, in the median model"),
+        *([Column("fires", "the share of rows in which it is not 0, in the median model")] if fires else []),
         Column("latents", "its latent in each model", number=False),
     ]
     rows = []
@@ -231,7 +241,7 @@ def _components(analysis: Analysis, picture_shape: Sequence[int] | None) -> str:
         firing = [member["firing_rate"] for member in members if member["firing_rate"] is not None]
         names = sorted({FLAGS[name] for member in members for name in member["flags"]})
         latents = [f"{member['model']}: {member['latent']}" for member in row["members"]]
-        variance, fires = float(np.median([member["variance_share"] for member in members])), _median(firing)
+        variance, rate = float(np.median([member["variance_share"] for member in members])), _median(firing)
         rows.append(
             [
                 Cell(f"{row['group']:,}", value=row["group"], remark="; ".join(names)),
@@ -241,7 +251,7 @@ def _components(analysis: Analysis, picture_shape: Sequence[int] | None) -> str:
                 Cell(f"{row['chance']:.2f}", value=row["chance"]),
                 Cell("< 0.001" if row["q"] < 1e-3 else f"{row['q']:.3f}", value=row["q"]),
                 Cell(f"{variance:.2%}", value=variance),
-                Cell("" if fires is None else f"{fires:.2%}", value=fires),
+                *([Cell("" if rate is None else f"{rate:.2%}", value=rate)] if fires else []),
                 Cell(", ".join(latents[:2]) + (" …" if len(latents) > 2 else ""), note=", ".join(latents)),
             ]
         )

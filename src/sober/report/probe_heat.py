@@ -5,6 +5,7 @@ The first panel is HTML. The others are data, which probe.js puts into the same 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from sober.probing.shown_layers import best_layer, by_encoder
 from sober.report.probe_words import NUMBERS, details, labels_of, layer_name, scaled, two
 
 FEW = 4  # a line to beat with more layers shows its best and its last
+BREAKS = re.compile(r"(?<=[_./ ])")  # where a name may go on in the next line
 NOT_DRAWN = ("seen",)  # numbers that stand only in the table of all numbers
 
 
@@ -81,8 +83,10 @@ class Heat:
         rows = iter(self.cells(self.panels[0]))
         heads = "".join(f'<th scope="col">{breakable(factor)}</th>' for factor in self.factors)
         bodies = "".join(group.html([next(rows) for _ in group.layers]) for group in self.groups)
+        longest = max(len(word) for factor in self.factors for word in BREAKS.split(factor))
+        size = f"--columns: {len(self.factors) + 1}; --letters: {longest}"
         return (
-            f'<table class="heat" style="--columns: {len(self.factors) + 1}"><thead><tr><td class="names"></td>{heads}'
+            f'<table class="heat" style="{size}"><thead><tr><td class="names"></td>{heads}'
             f'<th scope="col" class="mean">mean</th></tr></thead>{bodies}</table>'
         )
 
@@ -137,7 +141,7 @@ def cell_html(cell: Cell) -> str:
 
 def breakable(name: str) -> str:
     """A name as HTML, which may go on in the next line after an underscore, a point or a slash."""
-    return "".join(f"{escape(letter)}<wbr>" if letter in "_./" else escape(letter) for letter in name)
+    return "<wbr>".join(map(escape, BREAKS.split(name)))
 
 
 def _groups(layers: Sequence[Layer]) -> Iterator[Group]:

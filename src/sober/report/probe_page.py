@@ -80,6 +80,7 @@ def _about(layers: Sequence[Layer]) -> str:
         else f"pictures of {', '.join(worlds)}",
         counted(len({(layer.encoder, layer.name, layer.pooling) for layer in probed}), "layer"),
         f"readouts learned from {learned[0]:,} pictures and were tested on {tested[-1]:,} others" if learned else "",
+        "0 is chance, 1 is perfect",
     ]
     return "; ".join(filter(None, parts))
 

@@ -141,8 +141,9 @@ def _method(layers: Sequence[Layer]) -> Iterator[tuple[str, str]]:
     )
     yield (
         "Chance",
-        f"The same readout learned {SHUFFLES} times from shuffled factors. A number in brackets is not above "
-        "what a further shuffle may give. Intervals of 95% cover the draw of the test pictures.",
+        f"The same readout learned {SHUFFLES} times from shuffled factors, also without the combinations that are held "
+        "out. A number in brackets is not above what a further shuffle may give. Intervals of 95% cover the draw "
+        "of the test pictures.",
     )
     if "best unit" in measured:
         yield (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from sober.agreement.analysis import Analysis, analyse
 from sober.agreement.consensus import Consensus, consensus
 from sober.agreement.options import LEAST, LEVEL, Matching, Measure
 from sober.agreement.summary import component_table, findings
-from sober.errors import counted
+from sober.errors import RequestError, counted
 from sober.files import replacing, writable_folder
 from sober.short_text import as_table
 
@@ -81,17 +82,34 @@ class Agreement:
         """
         from sober.report.agreement_page import write_agreement  # noqa: PLC0415 -- takes long to import
 
+        if picture_shape is not None:
+            self._check_shape(picture_shape)
         return write_agreement(self.analysis, Path(path), picture_shape)
 
-    def save(self, folder: str | Path) -> Path:
-        """Writes the tables, the consensus and the page into a folder, and returns its path."""
+    def _check_shape(self, picture_shape: Sequence[int]) -> None:
+        """Refuses a shape that directions do not have."""
+        dictionary = self.analysis.sources[0].dictionary
+        shape = " x ".join(map(str, picture_shape))
+        if dictionary is None:
+            raise RequestError(f"pictures of {shape} are drawn of directions, and there are none: give dictionaries")
+        if (numbers := dictionary.directions.shape[1]) != math.prod(picture_shape):
+            raise RequestError(
+                f"a picture of {shape} has {math.prod(picture_shape):,} numbers, and a direction {numbers:,}: give the "
+                "height and width of the pictures, and 3 for colours"
+            )
+
+    def save(self, folder: str | Path, picture_shape: Sequence[int] | None = None) -> Path:
+        """Writes the tables, the consensus and the page into a folder, and returns its path.
+
+        The page draws directions that are pictures of a `picture_shape`.
+        """
         path = writable_folder(Path(folder))
         frames = {TABLE: self.table(), RANKING: self.ranking, SUBSPACES: self.subspaces, SIZES: self.sizes}
         for name, frame in frames.items():
             with replacing(path / name) as temporary:
                 frame.write_parquet(temporary)
         self.consensus.save(path)
-        self.report(path / PAGE)
+        self.report(path / PAGE, picture_shape)
         return path
 
     def __repr__(self) -> str:

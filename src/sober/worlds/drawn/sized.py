@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from sober.errors import RequestError
 from sober.worlds.world import World
 
-SMALLEST, LARGEST = 8, 512
+SMALLEST, LARGEST = 8, 518  # the largest is the side of DINOv2
 
 
 class Sized(World):
