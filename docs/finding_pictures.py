@@ -1,6 +1,7 @@
 """Pictures of docs/findings.md, which `make_findings.py` draws: the board of all claims, and one of each decided claim.
 
-Each is readable in grey: what a colour says, a shape or a shade says too.
+Each is readable in grey: what a colour says, a shape or a shade says too. Each is narrow enough to be read on a phone,
+so panels stand below each other.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from make_metric_pictures import BLUE, DPI, FADED, FOLDER, INK, LINE, ORANGE, SHADES, STYLE, WIDTH
+from make_metric_pictures import BLUE, DPI, FADED, FOLDER, INK, LINE, ORANGE, SHADES, STYLE
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -29,8 +30,9 @@ SHORT |= {"dci_disentanglement": "DCI", "sap": "SAP", "irs": "IRS"}
 METHOD = {"beta_vae": "β-VAE", "factor_vae": "FactorVAE", "beta_tcvae": "β-TCVAE", "dip_vae_i": "DIP-VAE-I"}
 METHOD |= {"dip_vae_ii": "DIP-VAE-II", "annealed_vae": "AnnealedVAE"}
 WORLD = {"dsprites": "dSprites", "color_dsprites": "with colour", "noisy_dsprites": "with noise"}
+WIDTH = 5.6  # inches: on a phone, which shows 3.2 of them, letters are still 5 points high
 HALVES = (-1, -0.5, 0, 0.5, 1)  # ticks of correlations
-COLUMNS = 6  # tiles of the board in a row
+COLUMNS = 4  # tiles of the board in a row
 TILES = {  # face, edge, text
     "holds": ("#1f4e79", "#1f4e79", "#ffffff"),
     "in part": ("#b8cfe3", "#1f4e79", INK),
@@ -43,7 +45,7 @@ TILES = {  # face, edge, text
 def board(states: Mapping[int, str]) -> Figure:
     """A tile for each claim with its verdict, or the sets of models that it waits for."""
     rows = -(-len(states) // COLUMNS)
-    figure = Figure(figsize=(WIDTH, 0.98 * rows), dpi=DPI)
+    figure = Figure(figsize=(WIDTH, 0.86 * rows), dpi=DPI)
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0, 0, 1, 1))
     for place, (number, state) in enumerate(states.items()):
@@ -56,9 +58,9 @@ def board(states: Mapping[int, str]) -> Figure:
         box = FancyBboxPatch((x + 0.05, y + 0.06), 0.9, 0.88, boxstyle=shape, fc=face, ec=edge)
         box.set(linewidth=width, **style)
         axes.add_patch(box)
-        axes.text(x + 0.11, y + 0.83, f"{number}", fontsize=12, weight="bold", color=ink, va="top")
+        axes.text(x + 0.11, y + 0.83, f"{number}", fontsize=11, weight="bold", color=ink, va="top")
         axes.text(x + 0.89, y + 0.82, state, fontsize=9, style="italic", color=ink, va="top", ha="right")
-        axes.text(x + 0.11, y + 0.6, textwrap.fill(CLAIMS[number].title, 19), fontsize=9.5, color=ink, va="top")
+        axes.text(x + 0.11, y + 0.6, textwrap.fill(CLAIMS[number].title, 16), fontsize=9, color=ink, va="top")
     axes.set(xlim=(0, COLUMNS), ylim=(0, rows))
     axes.set_axis_off()
     return figure
@@ -71,21 +73,22 @@ def total_correlation(sets: look.Sets) -> Figure:
 def mutual_information(sets: look.Sets) -> Figure:
     """Claim 24: correlations with the strength, by method and world."""
     correlations = look.trends(look.three_worlds(sets), "mutual_information")
-    figure = new_figure(3.6)
+    figure = new_figure(4.2)
     panels = figure.subplots(1, 2, sharey=True)
     rows = [(method, world) for method in look.BY_PENALTY for world in WORLD]
     for axes, ending, title in zip(panels, ("_sampled", ""), ("of samples: falls", "of means: rises"), strict=True):
         numbers = [correlations[world, method, f"mutual_information{ending}"] for method, world in rows]
         labels = [f"{METHOD[method]}  {WORLD[world]}" for method, world in rows]
         forest(axes, labels, {"": numbers})
-        axes.set(title=title, xlabel="rank correlation with the strength", xlim=(-1.02, 1.02), xticks=HALVES)
+        axes.set(title=title, xlim=(-1.02, 1.02), xticks=(-1, 0, 1))
+    figure.supxlabel("rank correlation with the strength", fontsize=10)
     return figure
 
 
 def by_strength(runs: Runs, number: str, title: str, methods: Sequence[str]) -> Figure:
     """A number of means and of samples by strength: each run, and medians."""
-    figure = new_figure(3.2)
-    for axes, method in zip(figure.subplots(1, len(methods), sharey=True), methods, strict=True):
+    figure = new_figure(2.3 * len(methods))
+    for axes, method in zip(figure.subplots(len(methods), 1, sharey=True), methods, strict=True):
         for name, words, color, face, marker in (
             (number, "means", BLUE, BLUE, "o"),
             (f"{number}_sampled", "samples", ORANGE, "white", "s"),
@@ -101,7 +104,7 @@ def by_strength(runs: Runs, number: str, title: str, methods: Sequence[str]) -> 
             axes.text(len(medians) - 0.8, medians[-1], words, color=INK, va="center")
         axes.set(title=METHOD[method], yscale="log", xticks=range(len(strengths)), xlabel="β", xlim=(-0.3, 6.1))
         axes.set_xticklabels([f"{strength:g}" for strength in strengths])
-    figure.axes[0].set_ylabel(f"{title}, log scale")
+    figure.supylabel(f"{title}, log scale", fontsize=10)
     return figure
 
 
@@ -110,7 +113,7 @@ def variance(sets: look.Sets) -> Figure:
     shares = look.variance_shares(sets["A"].not_diverged())
     printed = {"beta_vae": (31, 64), "dci_disentanglement": (43, 77), "factor_vae": (49, 55), "irs": (71, 90)}
     printed |= {"mig": (27, 71), "modularity": (30, 38), "sap": (33, 57)}
-    figure = new_figure(3.7)
+    figure = new_figure(4.2)
     axes = figure.subplots()
     styles = (("#1f4e79", ""), ("#9dc0dc", "///"), ("#eceef2", ""))
     for y, (name, share) in enumerate(shares.items()):
@@ -136,15 +139,15 @@ def variance(sets: look.Sets) -> Figure:
         axes.barh(0, 0, color=color, hatch=hatch, edgecolor="white", label=label)
         for (color, hatch), label in zip(styles, ("method", "strength", "seed"), strict=True)
     ]
-    axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1, 1), title="thick: ours\nthin: the paper")
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, title="thick bars: ours; thin bars: the paper")
     return figure
 
 
 def label_free(sets: look.Sets) -> Figure:
     """Claim 3: correlations of four label-free numbers with seven scores on three worlds."""
     correlations = look.label_free_correlations(sets)
-    figure = new_figure(3.9)
-    panels = figure.subplots(1, len(look.LABEL_FREE), sharey=True)
+    figure = new_figure(6.2)
+    panels = figure.subplots(2, 2, sharex=True, sharey=True).ravel()
     marks = (("o", BLUE, BLUE), ("s", ORANGE, "white"), ("D", FADED, "#d7d9de"))
     for place, (axes, name) in enumerate(zip(panels, look.LABEL_FREE, strict=True)):
         series = {
@@ -153,7 +156,9 @@ def label_free(sets: look.Sets) -> Figure:
         forest(axes, [SHORT[score] for score in SEVEN_SCORES], series, marks=marks)
         for line in (-0.5, 0.5):
             axes.axvline(line, color=LINE, lw=1, ls=(0, (4, 3)))
-        axes.set(title=name, xlim=(-1.02, 1.02), xticks=HALVES, xlabel="rank correlation")
+        axes.set(title=name, xlim=(-1.02, 1.02), xticks=HALVES)
+    for axes in panels[2:]:
+        axes.set_xlabel("rank correlation")
     legend_below(figure, panels[0])
     return figure
 
@@ -161,7 +166,7 @@ def label_free(sets: look.Sets) -> Figure:
 def agreement(sets: look.Sets) -> Figure:
     """Claim 4: rank correlations of scores with each other."""
     values, _ = look.score_agreement(sets["A"].not_diverged())
-    figure = new_figure(4.3, width=6.2)
+    figure = new_figure(4.0)
     names = [SHORT[name] for name in SEVEN_SCORES]
     matrix(figure.subplots(), np.ma.filled(values, np.nan), names, names, low=-1.0)
     return figure
@@ -171,8 +176,8 @@ def luck(sets: look.Sets) -> Figure:
     """Claim 5: probabilities that a run of the worst setting wins."""
     runs = sets["A"].not_diverged()
     result = look.luck(runs)
-    figure = new_figure(3.7)
-    panels = figure.subplots(1, 2, sharey=True)
+    figure = new_figure(5.8)
+    panels = figure.subplots(2, 1, sharex=True)
     titles = ("settings chosen by the same five seeds", "settings chosen by other seeds")
     for axes, values, title in zip(panels, (result.values, look.luck_of_new_seeds(runs)), titles, strict=True):
         matrix(axes, values, [METHOD[m] for m in result.methods], [SHORT[s] for s in SEVEN_SCORES], bold_above=0.1)
@@ -185,8 +190,8 @@ def rules(sets: look.Sets) -> Figure:
     _, values, _ = look.unified_correlations(sets["A"].not_diverged())
     labels = ["MIG", "SAP", "Completeness", "DCI-D", "Modularity"]
     titles = ("mutual information", "boosted trees", "linear SVMs")
-    figure = new_figure(3.4)
-    for place, (axes, title) in enumerate(zip(figure.subplots(1, 3, sharey=True), titles, strict=True)):
+    figure = new_figure(6.2)
+    for place, (axes, title) in enumerate(zip(figure.subplots(3, 1, sharex=True), titles, strict=True)):
         bars = slice(5 * place, 5 * place + 5)
         matrix(axes, np.ma.filled(values[bars, bars], np.nan), labels, labels, low=-1.0)
         axes.set_title(title)
@@ -201,13 +206,14 @@ def tasks(sets: look.Sets, place: int, line: float) -> Figure:
         if not place
         else ((1, "efficiency, boosted trees"), (2, "efficiency, logistic"))
     )
-    figure = new_figure(3.6, width=6.4 if not place else WIDTH)
+    figure = new_figure(3.9)
     panels = np.atleast_1d(figure.subplots(1, len(columns), sharey=True))
     for axes, (column, title) in zip(panels, columns, strict=True):
         controls(axes, correlations, column)
         if line:
             axes.axvline(line, color=INK, lw=1, ls=(0, (4, 3)))
-        axes.set(title=title, xlim=(-1.02, 1.02), xticks=HALVES, xlabel="rank correlation")
+        ticks = HALVES if len(panels) == 1 else (-1, 0, 1)
+        axes.set(title=title, xlim=(-1.02, 1.02), xticks=ticks, xlabel="rank correlation")
     legend_below(figure, panels[0])
     return figure
 
@@ -227,7 +233,7 @@ def controls(axes: Axes, correlations: Controlled, column: int) -> None:
 def repeated(sets: look.Sets) -> Figure:
     """Claim 8: each score's correlation with itself on other pictures."""
     correlations = look.repeats(sets["A"])
-    figure = new_figure(3.3, width=7.6)
+    figure = new_figure(3.5)
     axes = figure.subplots()
     series = {
         f"{pictures:,} pictures": [cell(interval(*correlations[pictures]), k) for k in range(7)]
@@ -235,15 +241,15 @@ def repeated(sets: look.Sets) -> Figure:
     }
     forest(axes, [SHORT[name] for name in SEVEN_SCORES], series, marks=(("o", BLUE, BLUE), ("s", ORANGE, "white")))
     axes.axvline(0.9, color=INK, lw=1, ls=(0, (4, 3)))
-    axes.set(xlim=(-0.3, 1.02), xlabel="rank correlation with itself on other pictures")
-    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+    axes.set(xlim=(-0.5, 1.02), xlabel="rank correlation with itself on other pictures")
+    legend_below(figure, axes)
     return figure
 
 
 def transfer(sets: look.Sets) -> Figure:
     """Claim 22: how often a chosen setting does as well as a random one."""
     result = look.transfer_of_settings(look.three_worlds(sets))
-    figure = new_figure(2.6, width=7.6)
+    figure = new_figure(2.6)
     axes = figure.subplots()
     rows = (
         ("same score, same data", (0, 0), 81.9),
@@ -266,7 +272,7 @@ def transfer(sets: look.Sets) -> Figure:
 def worlds(sets: look.Sets) -> Figure:
     """Claim 23: agreement of scores over settings between worlds."""
     pairs = look.agreement_of_worlds(look.three_worlds(sets))
-    figure = new_figure(3.3, width=7.6)
+    figure = new_figure(3.5)
     axes = figure.subplots()
     series = {
         "dSprites and colour": [p.colour for p in pairs.values()],
@@ -275,7 +281,7 @@ def worlds(sets: look.Sets) -> Figure:
     forest(axes, [SHORT[name] for name in pairs], series, marks=(("o", BLUE, BLUE), ("s", ORANGE, "white")))
     axes.axvline(0.6, color=INK, lw=1, ls=(0, (4, 3)))
     axes.set(xlim=(-1.02, 1.02), xticks=HALVES, xlabel="rank correlation over medians of settings")
-    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+    legend_below(figure, axes)
     return figure
 
 
@@ -324,8 +330,8 @@ def matrix(
     axes.spines[:].set_visible(False)
 
 
-def new_figure(height: float, *, width: float = WIDTH) -> Figure:
-    figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained")
+def new_figure(height: float) -> Figure:
+    figure = Figure(figsize=(WIDTH, height), dpi=DPI, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 

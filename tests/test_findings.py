@@ -14,8 +14,9 @@ from scripts import load_script
 from sober.metrics import as_codes
 from sober.results.claims import CLAIMS, SETS, in_words, paper_of, waits_for
 from sober.results.claims.claim import Decision, above, at_least, below, verdict, within
+from sober.results.claims.more_models import Needed, needed_above, needed_all, needed_at_least, needed_below
+from sober.results.claims.more_models import in_words as needed_in_words
 from sober.results.claims.sober_look_numbers import (
-    REPEATS,
     chance_of_worst,
     luck,
     normal_settings,
@@ -24,6 +25,7 @@ from sober.results.claims.sober_look_numbers import (
     three_worlds,
     wins_of_worst,
 )
+from sober.results.repeat_files import save_repeats
 from sober.results.runs import joined
 from sober.results.stats import Interval, partial_rank_correlations, rank_correlations
 from sober.results.tables.table import SEVEN_SCORES
@@ -97,6 +99,53 @@ def test_of_several_cells_at_least_two_must_hold(cells: list[bool | None], holds
 )
 def test_a_claim_of_several_things(conditions: list[bool | None], says: str) -> None:
     assert verdict(conditions) == says
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "line", "needed"),
+    [
+        (0.3, 0.6, 0.4, Needed(True, 4.0)),  # half as wide an interval would begin at the line
+        (0.3, 0.6, 0.2, Needed(True, 1.0)),
+        (0.3, 0.65, 0.6, Needed(False, 2.25)),
+        (0.3, 0.6, 0.5, Needed(False, np.inf)),
+        (None, None, 0.4, Needed(True, np.inf)),
+    ],
+)
+def test_as_many_more_models_are_needed_as_make_the_interval_end_at_the_line(
+    low: float | None, high: float | None, line: float, needed: Needed
+) -> None:
+    is_true, times = needed_above(Interval(0.5, low, high), line)
+    assert (is_true, times) == (needed.is_true, pytest.approx(needed.times))
+    if line != 0.5:
+        assert needed_below(Interval(0.5, low, high), line) == Needed(not is_true, times)
+
+
+def test_the_interval_of_as_many_models_as_needed_ends_at_the_line() -> None:
+    rng, line = np.random.default_rng(0), 0.1
+
+    def interval(models: float) -> Interval:
+        values = rng.normal(0.2, 1.0, round(models))
+        values += 0.2 - values.mean()  # it keeps its value
+        reach = 1.96 * values.std(ddof=1) / np.sqrt(len(values))
+        return Interval(0.2, 0.2 - reach, 0.2 + reach)
+
+    few = interval(100)
+    assert above("", few, line).holds is None
+    assert interval(100 * needed_above(few, line).times).low == pytest.approx(line, abs=0.01)
+
+
+def test_cells_need_as_many_models_as_the_last_one_that_counts() -> None:
+    cells = [Needed(True, 1.0), Needed(True, 3.0), Needed(True, 9.0), Needed(False, 2.0), Needed(False, 5.0)]
+    assert needed_at_least(2, cells) == Needed(True, 3.0)
+    assert needed_at_least(3, cells) == Needed(True, 9.0)
+    assert needed_at_least(4, cells) == Needed(False, 5.0)  # two that do not hold are sure then
+    assert needed_at_least(5, cells) == Needed(False, 2.0)
+    assert needed_all(*cells[:3]) == Needed(True, 9.0)
+    holds, fails = Needed(True, 1.5), Needed(False, 1.5)
+    assert needed_in_words(holds, "seeds", 5).startswith("about 8 seeds in place of 5. ")
+    assert needed_in_words(holds, "seeds", 5).endswith("the claim holds")
+    assert needed_in_words(fails, "seeds", 5, ("holds", "fails")).endswith("the claim fails")
+    assert "hardly" in needed_in_words(Needed(True, np.inf), "seeds", 5)
 
 
 def test_numbers_are_written_with_their_interval() -> None:
@@ -199,7 +248,7 @@ def test_a_score_that_repeats_itself_is_told_from_one_that_does_not(made: Module
     for place, run in enumerate(runs.run_column("run")[:60]):
         for name, noise in zip(SEVEN_SCORES, (0.0, *[3.0] * 6), strict=True):
             rows += [(run, name, 100, part, place / 60 + noise * rng.normal()) for part in (0, 1)]
-    pl.DataFrame(rows, ["run", "metric", "pictures", "part", "value"], orient="row").write_parquet(tmp_path / REPEATS)
+    save_repeats(tmp_path, pl.DataFrame(rows, ["run", "metric", "pictures", "part", "value"], orient="row"))
     values, draws = repeats(dataclasses.replace(runs, folder=tmp_path))[100]
     assert values[0] == 1
     assert np.abs(values[1:]).max() < 0.5
@@ -216,6 +265,20 @@ def test_there_are_thirty_claims_and_each_is_decided_or_waits_for_models(decisio
         assert bool(waits_for(claim)) != (number in decisions)
         assert paper_of(claim) in ("sober_look", "udr", "dci", "beta_tcvae", "dava")
     assert {1, 2, 4, 5, 9} <= set(decisions)
+
+
+def test_each_claim_that_cannot_be_told_says_what_would_decide_it(decisions: dict[int, Decision]) -> None:
+    page = " ".join((ROOT / "docs" / "findings.md").read_text(encoding="utf-8").split())
+    for decision in decisions.values():
+        if decision.verdict == "cannot tell":
+            assert f"What would decide it: {decision.needs}." in page
+
+
+def test_the_summary_repeats_only_claims_that_hold(made: ModuleType, decisions: dict[int, Decision]) -> None:
+    first = decisions[1]
+    assert "as published" in made._summary({1: first})
+    failed = first._replace(conditions=tuple(condition._replace(holds=False) for condition in first.conditions))
+    assert "as published" not in made._summary({1: failed})
 
 
 def test_what_claims_wait_for_is_wanted() -> None:

@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import sober
@@ -26,6 +27,8 @@ from sober.requests.results import Results
 from sober.requests.train import train
 from sober.results import Folder
 from sober.results.judgement_files import joined_judgement
+from sober.results.repeat_files import REPEATS, load_repeats, save_repeats
+from sober.results.verdict_files import load_verdicts
 from sober.worlds import world
 
 BLOCKS = world("blocks")
@@ -33,7 +36,7 @@ BLOCKS = world("blocks")
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Two folders of different runs, each scored, judged, and carried as codes without weights."""
+    """Two folders of different runs, each scored, also in parts, judged, and carried as codes without weights."""
     folders = []
     for number, method in enumerate(("beta_vae", "beta_tcvae")):
         runs = small_runs(method, seeds=2, steps=20)
@@ -48,8 +51,14 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
             save_arrays(path, packed(codes.mean, codes.logvar), load_arrays(path)[1])
             model = results.model_path(run)
             load(model).record.save(model)
+        save_repeats(results.path, repeat_rows([run.identity for run in runs]))
         folders.append(results.path)
     return folders
+
+
+def repeat_rows(runs: list[str], value: float = 0.5) -> pl.DataFrame:
+    rows = [(run, "mig", 100, part, value) for run in runs for part in (0, 1)]
+    return pl.DataFrame(rows, ["run", "metric", "pictures", "part", "value"], orient="row")
 
 
 def archive(folder: Path, path: Path) -> Path:
@@ -83,6 +92,42 @@ def test_a_merged_folder_is_measured_and_ranked_without_weights(parts: list[Path
         for model in sober.open(part).table(["run", "metric", "value"]).filter(metric="elbo").iter_rows():
             assert by_run[model[0]] == pytest.approx(model[2])
     assert merged.report().exists()
+
+
+def test_a_merge_takes_scores_of_parts_and_refuses_others(parts: list[Path], tmp_path: Path) -> None:
+    merged = merge(parts, tmp_path / "all")
+    assert load_repeats(merged.path).equals(repeat_rows(sorted(merged.table()["run"].unique())))
+    other = tmp_path / "other"
+    shutil.copytree(parts[0], other)
+    save_repeats(other, load_repeats(other).with_columns(value=0.6))
+    with pytest.raises(RequestError, match=r"mig of run .* from 100 pictures is .* nothing was merged"):
+        merge([parts[0], other], tmp_path / "none")
+    assert not (tmp_path / "none" / "models").exists()
+    (other / REPEATS).write_bytes(b"PAR1")
+    with pytest.raises(RequestError, match=REPEATS):
+        merge([other], tmp_path / "none")
+
+
+def test_a_merge_keeps_the_verdict_on_all_of_its_models(parts: list[Path], tmp_path: Path) -> None:
+    """A verdict on some of the models of a world is none on all of them."""
+    out, without = tmp_path / "all", tmp_path / "without"
+    shutil.copytree(parts[0], without, ignore=shutil.ignore_patterns("verdicts"))
+    assert load_verdicts(merge([without, parts[0]], out).path) == load_verdicts(parts[0]) != {}
+    assert not load_verdicts(merge(parts, out).path)
+    sober.open(out).select(["elbo"])
+    chosen = load_verdicts(out)
+    assert chosen["blocks"].models == 4
+    assert load_verdicts(merge([out, *parts], tmp_path / "again").path) == chosen
+    assert load_verdicts(merge(parts, out).path) == chosen
+
+
+def test_two_verdicts_on_the_same_models_are_refused(parts: list[Path], tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(parts[0], other)
+    sober.open(other).select(["elbo"])
+    with pytest.raises(RequestError, match=r"another verdict on blocks .* sober select"):
+        merge([parts[0], other], tmp_path / "all")
+    assert not (tmp_path / "all" / "models").exists()
 
 
 def test_an_answer_with_other_settings_is_no_answer(parts: list[Path], tmp_path: Path) -> None:
@@ -136,6 +181,7 @@ def test_a_first_merge_that_is_killed_at_any_file_goes_on(
             except KilledError:
                 pass
         assert values(merge(parts, out)) == expected
+        assert load_repeats(out).equals(load_repeats(tmp_path / "whole"))
         assert not (out / ".merging").exists()
     assert kills > 9
 
@@ -200,8 +246,6 @@ def test_numbers_that_differ_are_refused_and_nothing_is_copied(parts: list[Path]
     shutil.copytree(parts[0], other)
     results = sober.open(other)
     table = results.table()
-    import polars as pl  # noqa: PLC0415
-
     for path in (other / "parts").glob("*"):
         path.unlink()
     changed = pl.when(pl.col("metric") == "mig").then(pl.col("value") + 0.1).otherwise(pl.col("value"))

@@ -26,8 +26,9 @@ def tool() -> ModuleType:
 
 
 @pytest.fixture
-def cohort(tool: ModuleType) -> object:
-    """30 β-VAEs: five seeds of six strengths."""
+def cohort(tool: ModuleType, monkeypatch: pytest.MonkeyPatch) -> object:
+    """30 β-VAEs: five seeds of six strengths, which nobody judges."""
+    monkeypatch.setattr(tool, "judging_seconds", lambda _: 0.0)
     return next(cohort for cohort in tool.wanted_cohorts(None, ["udr_20k"], set())).with_seeds(5)
 
 
@@ -76,6 +77,31 @@ def test_a_begun_cohort_goes_on_with_its_seeds_if_it_can_end(tool: ModuleType, c
         folder.model_path(run).parent.mkdir(exist_ok=True)
         folder.model_path(run).write_bytes(b"a model")
     assert tool.fitting(cohort, rates, 0.0, tmp_path) == begun  # only encoding is left
+
+
+@pytest.mark.parametrize(
+    ("entry", "tasks"),
+    [
+        ("udr_20k", []),
+        ("sober_look_colour_30k", []),  # its codes are enough for downstream
+        ("dci_teapots_conv", ["zero_shot"]),  # predicts pictures that its world leaves out
+        ("pipe_60k", ["abstract_reasoning", "abstract_reasoning"]),
+    ],
+)
+def test_tasks_that_encode_more_pictures_are_performed_where_the_models_are(
+    tool: ModuleType, tmp_path: Path, entry: str, tasks: list[str]
+) -> None:
+    first = next(tool.wanted_cohorts(None, [entry], set())).with_seeds(1)
+    assert [task.name for task in tool.begin(first, tmp_path).request.measure.tasks] == tasks
+
+
+def test_the_time_that_models_are_needed_after_training_counts(tool: ModuleType, tmp_path: Path) -> None:
+    cohort = next(tool.wanted_cohorts(None, ["pipe_60k"], set()))
+    rates = rates_where(tool, cohort, 100.0)
+    judging = tool.judging_seconds(cohort)
+    assert judging > tool.judging_seconds(cohort.with_seeds(1)) > 0
+    assert rates.seconds(cohort) == pytest.approx(100.0 + judging)
+    assert tool.fitting(cohort, rates, 99.0 + judging, tmp_path) != cohort
 
 
 def test_what_was_seen_of_one_method_corrects_the_plan(tool: ModuleType, cohort: object) -> None:

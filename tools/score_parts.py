@@ -20,29 +20,28 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src")]
 
 import sober  # noqa: E402
+from sober.errors import RequestError  # noqa: E402
 from sober.metrics import score  # noqa: E402
-from sober.results.claims.sober_look_numbers import REPEATS  # noqa: E402
 from sober.results.folder import Folder  # noqa: E402
+from sober.results.repeat_files import REPEATS, load_repeats, save_repeats  # noqa: E402
 from sober.results.tables.table import SEVEN_SCORES  # noqa: E402
 from sober.types import Codes, Run  # noqa: E402
 
-SCHEMA = {"run": pl.String, "metric": pl.String, "pictures": pl.Int64, "part": pl.Int64, "value": pl.Float64}
 TOGETHER = 5  # models between two writes
 
 
 def score_parts(folder: Path, sizes: list[int]) -> Path:
     """Adds rows for the models that have none yet."""
-    results, path = sober.open(folder), folder / REPEATS
-    rows = pl.read_parquet(path) if path.exists() else pl.DataFrame(schema=SCHEMA)
+    results, rows = sober.open(folder), load_repeats(folder)
     encoded = Folder.open(folder).request.measure.pictures
     missing = [run for run in sorted(results.runs, key=lambda run: run.seed) if run.identity not in set(rows["run"])]
     for first in range(0, len(missing), TOGETHER):
         runs = missing[first : first + TOGETHER]
         new = [row for run in runs for row in scores_of(run, results.codes(run, pictures=encoded), sizes)]
-        rows = pl.concat([rows, pl.DataFrame(new, schema=SCHEMA, orient="row")])
-        rows.write_parquet(path)
+        rows = pl.concat([rows, pl.DataFrame(new, schema=rows.schema, orient="row")])
+        save_repeats(folder, rows)
         print(f"{rows['run'].n_unique()} of {len(results.runs)} models", flush=True)
-    return path
+    return folder / REPEATS
 
 
 def scores_of(run: Run, codes: Codes, sizes: list[int]) -> Iterator[tuple[str, str, int, int, float]]:
@@ -62,7 +61,10 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="a folder of results that has codes")
     parser.add_argument("--pictures", type=int, action="append", help="in each part; may be repeated")
     arguments = parser.parse_args()
-    print(score_parts(arguments.folder, arguments.pictures or [100, 5_000]))
+    try:
+        print(score_parts(arguments.folder, arguments.pictures or [100, 5_000]))
+    except RequestError as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src")]
 
+from sober.errors import RequestError  # noqa: E402
 from sober.evaluation.cohorts import cohorts_of  # noqa: E402
 from sober.files import save_arrays  # noqa: E402
 from sober.models.encode import codes_path, sample_of  # noqa: E402
@@ -71,7 +72,10 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="folder of results to make")
     parser.add_argument("--world", required=True, help="the world that the models were trained on")
     arguments = parser.parse_args()
-    print(take(arguments.codes, arguments.out, arguments.world).summary())
+    try:
+        print(take(arguments.codes, arguments.out, arguments.world).summary())
+    except RequestError as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

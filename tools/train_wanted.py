@@ -4,11 +4,12 @@
     python tools/train_wanted.py OUT --minutes 25 --entry sober_look_color --measure
 
 Takes the cohorts of `results/wanted.toml` in their order, each as large as fits the time that is left. While a cohort
-trains, the one before it is encoded, judged by the criteria that need decoders, and packed, and the next one is
-compiled. Each cohort leaves an archive: zip files of at most 16 MiB, each a folder of results without weights
-(`sober merge` takes them in). A cohort that does not fit the time is not begun. The rate of the first seconds says
-whether it fits on this machine: if not, it begins again with fewer seeds. A stopped one goes on from its checkpoint
-when the same command is run again. It needs what training needs, and neither Polars nor the command line.
+trains, the next one is compiled, and the one before it is encoded, judged by the criteria that need decoders, tried in
+the tasks that encode more pictures, and packed. Each cohort leaves an archive: zip files of at most 16 MiB, each a
+folder of results without weights (`sober merge` takes them in). A cohort that does not fit the time is not begun. The
+rate of the first seconds says whether it fits on this machine: if not, it begins again with fewer seeds. A stopped one
+goes on from its checkpoint when the same command is run again. It needs what training needs, and neither Polars nor
+the command line.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ class Rates:
         """How long a cohort will take, all included, if this share of its training is left."""
         method = cohort.runs[0].method
         usual = max(self.factors.values(), default=1.0)
-        return MARGIN * self.factors.get(method, usual) * planned_seconds(cohort) * share_left + self.around
+        training = MARGIN * self.factors.get(method, usual) * planned_seconds(cohort) * share_left
+        return training + self.around + judging_seconds(cohort)
 
     def saw(self, cohort: WantedCohort, seconds: float) -> None:
         self.factors[cohort.runs[0].method] = seconds / planned_seconds(cohort)
@@ -97,6 +99,17 @@ def planned_seconds(cohort: WantedCohort) -> float:
 
     plan: Plan = cohort.entry.plan
     return plan.cohort_seconds(Cohort.of(cohort.runs), backend())
+
+
+def judging_seconds(cohort: WantedCohort) -> float:
+    """Seconds of the criteria and tasks that need the models themselves, by the costs that studies are planned with."""
+    from sober.requests.study.training_rates import backend  # noqa: PLC0415
+
+    entry = cohort.entry
+    study = dataclasses.replace(
+        entry.study, criteria=decoding_criteria(entry), tasks=encoding_tasks(entry, opened(cohort))
+    )
+    return dataclasses.replace(entry.plan, study=study).measuring(cohort.runs, backend())
 
 
 class Trained(NamedTuple):
@@ -246,7 +259,12 @@ def begin(cohort: WantedCohort, out: Path) -> Folder:
         request,
         worlds={label: request.worlds[label]},
         cohorts=(Cohort.of(cohort.runs),),
-        measure=Measure(criteria=decoding_criteria(cohort.entry), pictures=PICTURES, judged_by=PICTURES),
+        measure=Measure(
+            criteria=decoding_criteria(cohort.entry),
+            tasks=encoding_tasks(cohort.entry, opened(cohort)),
+            pictures=PICTURES,
+            judged_by=PICTURES,
+        ),
         name=cohort.entry.name,
         title=cohort.entry.what,
         missing={},
@@ -264,6 +282,19 @@ def decoding_criteria(entry: Entry) -> tuple[NamedSettings, ...]:
     return (*criteria, *(NamedSettings(name) for name in ("reconstruction", "elbo") if name not in names))
 
 
+def encoding_tasks(entry: Entry, world: World) -> tuple[NamedSettings, ...]:
+    """The tasks that an entry asks for and that encode pictures beside those whose codes are kept.
+
+    Where a world leaves pictures out, every task may need them.
+    """
+    from sober.tasks import find_task  # noqa: PLC0415
+
+    leaves_pictures_out = "held_out" in world.flags
+    return tuple(
+        task for task in entry.study.asked_tasks if leaves_pictures_out or find_task(task.name).needs == "models"
+    )
+
+
 def train_cohort(cohort: WantedCohort, out: Path, log: Log, deadline: float) -> tuple[Trained, float]:
     """Trains a cohort, and says how long its steps took. Raises `TooSlowError` if it cannot end in time."""
     from sober.evaluation.engine import Evaluation  # noqa: PLC0415
@@ -279,7 +310,7 @@ def train_cohort(cohort: WantedCohort, out: Path, log: Log, deadline: float) -> 
 
 
 def finish(trained: Trained, out: Path, wanted: Path | None, measure: bool, log: Log) -> subprocess.Popen[bytes] | None:
-    """Encodes, judges and packs a trained cohort, and removes its models. Returns the process that measures it."""
+    """Does what needs the models, packs the rest and removes them. Returns the process that measures the codes."""
     from sober.evaluation.engine import Evaluation  # noqa: PLC0415
     from sober.evaluation.families import only_family  # noqa: PLC0415
     from sober.evaluation.jobs import Job  # noqa: PLC0415
@@ -451,7 +482,7 @@ def trained_in_time(
         upcoming = next_cohort(queue, rates, left, out)
         coming = None if upcoming is None else (upcoming, ahead.submit(compile_ahead, upcoming))
         try:
-            trained, seconds = train_cohort(cohort, out, log, deadline)
+            trained, seconds = train_cohort(cohort, out, log, deadline - judging_seconds(cohort))
         except TooSlowError as error:
             log(f"{cohort.name}: cannot end in time at {error}")
             rates.saw(cohort, sum(run.steps for run in cohort.runs) / error.rate)

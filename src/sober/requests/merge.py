@@ -11,21 +11,24 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from sober.criteria.verdict import Verdict
 from sober.errors import RequestError
 from sober.files import folder_names, is_there, load_arrays, locked, reading, writable_folder, write_json
 from sober.files.archives import unzip
 from sober.requests.results import Results
 from sober.results.folder import Folder, usable_folder
+from sober.results.repeat_files import joined_repeats, load_repeats, save_repeats
 from sober.results.request import Cohort, Request, asked_of
 from sober.results.store import Store
 from sober.results.table_files import put
 from sober.results.table_rows import KEY, Key
 from sober.results.training_state_files import load_training_states, save_training_states
+from sober.results.verdict_files import forget_verdict, load_verdicts, save_verdict
 
 COPIED = ("models", "codes", "judged", "matrices", "shown")  # folders whose files are named by what they hold
 MARKS = "judged/training-"  # these files grow, and are merged
@@ -48,6 +51,8 @@ def merge(sources: Sequence[str | Path], out: str | Path) -> Results:
         before = [Folder.open(path)] if is_there(path / "request.json") else []
         request = _union([folder.request for folder in [*before, *folders]])
         _refuse_different_numbers([*before, *folders])
+        repeats = joined_repeats([folder.path for folder in [*before, *folders]])
+        verdicts = _verdicts_on_all_models(request, folders) | _verdicts_on_all_models(request, before)
         (path / UNFINISHED).touch()
         store = Store.create(path)
         for folder in folders:
@@ -55,6 +60,9 @@ def merge(sources: Sequence[str | Path], out: str | Path) -> Results:
             _merge_training_states(folder, path)
             if folder.path != path:
                 store.take(folder.store)
+        if repeats is not None and not repeats.equals(load_repeats(path)):
+            save_repeats(path, repeats)
+        _replace_verdicts(path, verdicts)
         write_json(path / "request.json", request.plain())
         (path / UNFINISHED).unlink(missing_ok=True)
     return Results.of(Folder.open(path))
@@ -141,6 +149,37 @@ def _merge_training_states(folder: Folder, out: Path) -> None:
     for world in folder.request.worlds:
         if states := load_training_states(folder.path, world):
             save_training_states(out, world, {**states, **load_training_states(out, world)})
+
+
+def _verdicts_on_all_models(request: Request, folders: Sequence[Folder]) -> dict[str, Verdict]:
+    """The verdicts of folders that have all models of a world that the merged folder has.
+
+    A verdict on some of the models says nothing about all. `sober select` gives one.
+    """
+    verdicts: dict[str, Verdict] = {}
+    for folder in folders:
+        for world, verdict in load_verdicts(folder.path).items():
+            if _identities(folder.request, world) != _identities(request, world):
+                continue
+            if verdicts.setdefault(world, verdict) != verdict:
+                raise RequestError(
+                    f"{folder.path} has another verdict on {world} than a folder before it, so nothing was merged: run "
+                    "sober select on both in the same way, and merge again"
+                )
+    return verdicts
+
+
+def _identities(request: Request, world: str) -> set[str]:
+    return {run.identity for run in request.by_world().get(world, ())}
+
+
+def _replace_verdicts(out: Path, verdicts: Mapping[str, Verdict]) -> None:
+    saved = load_verdicts(out)
+    for world in saved.keys() - verdicts.keys():
+        forget_verdict(out, world)
+    for world, verdict in verdicts.items():
+        if saved.get(world) != verdict:
+            save_verdict(out, world, verdict)
 
 
 def _union(requests: Sequence[Request]) -> Request:

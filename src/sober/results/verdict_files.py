@@ -24,6 +24,11 @@ def load_verdicts(folder: Path) -> dict[str, Verdict]:
     return dict(_load(folder / "verdicts" / name) for name in folder_names(folder / "verdicts", ".json"))
 
 
+def forget_verdict(folder: Path, world: str) -> None:
+    """Removes the verdict on a world's models, if there is one: other models joined them."""
+    _path(folder, world).unlink(missing_ok=True)
+
+
 def _load(path: Path) -> tuple[str, Verdict]:
     """The world and the verdict in a file."""
     with expecting(path, "a verdict saved by Sober"):

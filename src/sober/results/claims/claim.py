@@ -67,6 +67,7 @@ class Decision(NamedTuple):
     conditions: tuple[Condition, ...]
     ours: str  # our numbers in words, with intervals
     models: str  # on what: worlds, models, steps
+    needs: str = ""  # what would decide it, if nobody can tell
 
     @property
     def verdict(self) -> Verdict:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.ma import MaskedArray
 
 from sober.results.claims.claim import Claim, Condition, Decision, above, at_least, below, in_words, within
 from sober.results.claims.correlations import RESAMPLES, cell
+from sober.results.claims.more_models import in_words as needed_in_words
+from sober.results.claims.more_models import needed_above, needed_all, needed_at_least, needed_below
 from sober.results.claims.sober_look_numbers import (
     BY_PENALTY,
     COMPACTNESS,
@@ -45,6 +48,7 @@ from sober.results.tables.table import SEVEN_SCORES
 from sober.results.tables.tasks import scores_against_tasks
 from sober.setting_words import method_title
 
+SEEDS, SEEDS_NUMBER = "seeds of each setting", 5  # of the sets A and B
 AS_IN_TABLE_5 = ("beta_vae", "dci_disentanglement", "factor_vae", "irs", "mig", "modularity", "sap")
 
 
@@ -102,7 +106,9 @@ def variance(sets: Sets) -> Decision:
     method = " ".join(f"{100 * share.method.value:.0f}" for share in in_order)
     setting = " ".join(f"{100 * (share.method.value + share.strength.value):.0f}" for share in in_order)
     seeds = f"seed above 20% for {sum(map(bool, left))} of 7"
-    return Decision(conditions, f"method {method} %, method × strength {setting} %; {seeds}", trained(runs))
+    needed = needed_at_least(5, [needed_above(share.seed, 0.2) for share in shares.values()])
+    needs = needed_in_words(needed, SEEDS, SEEDS_NUMBER)
+    return Decision(conditions, f"method {method} %, method × strength {setting} %; {seeds}", trained(runs), needs)
 
 
 def no_label_free_number(sets: Sets) -> Decision:
@@ -213,7 +219,8 @@ def luck_beats_strength(sets: Sets) -> Decision:
         f"{np.sum(result.values > 0.1)} of {result.values.size} cells above 0.1, which the choice of settings by the "
         f"same runs lowers; the share without that {in_words(share)}; median probability {middle:.2f}"
     )
-    return Decision((condition,), ours, trained(runs))
+    needs = needed_in_words(needed_above(share, 0.5), SEEDS, SEEDS_NUMBER)
+    return Decision((condition,), ours, trained(runs), needs)
 
 
 def efficiency(sets: Sets) -> Decision:
@@ -225,7 +232,19 @@ def efficiency(sets: Sets) -> Decision:
     holds = True if len(positive) <= 3 else False if len(positive) >= 9 else None
     condition = Condition("at most 3 of 14 correlations with efficiency are above 0", holds)
     ours = f"{len(positive)} of {len(cells)} correlations above 0, {len(negative)} below 0"
-    return Decision((condition,), ours, trained(with_tasks(sets["A"])))
+    return Decision((condition,), ours, trained(with_tasks(sets["A"])), _needs_of_efficiency(cells))
+
+
+def _needs_of_efficiency(cells: Sequence[Mapping[str, Any]]) -> str:
+    """The line leaves 4 to 8 correlations undecided, however sure each of them is."""
+    by_value = sum(row["value"] is not None and row["value"] > 0 for row in cells)
+    if 3 < by_value < 9:
+        return (
+            f"more models of this kind will not do: by value alone {by_value} of {len(cells)} correlations are above "
+            "0, between the two lines. Other worlds or predictors could"
+        )
+    outcome = "does not hold" if by_value >= 9 else "holds"
+    return f"more models. If the values stay where they are, these would show that the claim {outcome}"
 
 
 def accuracy(sets: Sets) -> Decision:
@@ -262,9 +281,11 @@ def scores_repeat(sets: Sets) -> Decision:
         ),
         at_least("all 7 scores do worse from 100 pictures", 7, [below("", number, 0.0).holds for number in lost]),
     ]
+    places = []
     for name in ("factor_vae", "irs"):
         k = SEVEN_SCORES.index(name)
         place = estimate(1.0 + (low > low[k]).sum(), 1.0 + (low_draws > low_draws[:, k, None]).sum(axis=1))
+        places.append(place)
         conditions.append(below(f"{name} is among the 3 best from 100 pictures", place, 3.5))
     words = [
         f"{score_words(name)} {first:.2f}, {second:.2f}"
@@ -272,7 +293,13 @@ def scores_repeat(sets: Sets) -> Decision:
     ]
     ours = f"from {few} and from {many:,} pictures: {'; '.join(words)}"
     measured = sets["A"].where(np.isin(sets["A"].run_column("run"), repeated_runs(sets["A"])))
-    return Decision(tuple(conditions), ours.replace(" -", " −"), trained(measured))
+    needed = needed_all(
+        *(needed_above(number, 0.9) for number in repeated),
+        *(needed_below(number, 0.0) for number in lost),
+        *(needed_below(place, 3.5) for place in places),
+    )
+    needs = needed_in_words(needed, "models", len(measured.run_frame))
+    return Decision(tuple(conditions), ours.replace(" -", " −"), trained(measured), needs)
 
 
 def transfer(sets: Sets) -> Decision:
@@ -288,7 +315,10 @@ def transfer(sets: Sets) -> Decision:
         f"{name} {in_words(Interval(*(100 * end for end in cell(result.probability, *place))), 1, '%')}"
         for name, place in cells.items()
     ]
-    return Decision(conditions, f"{'; '.join(words)}; chance {100 * result.chance[1, 1]:.1f}%", trained(runs))
+    ours = f"{'; '.join(words)}; chance {100 * result.chance[1, 1]:.1f}%"
+    needed = needed_all(needed_above(result.gap, 0.1), needed_below(result.beyond_chance, 0.05))
+    needs = needed_in_words(needed, SEEDS, SEEDS_NUMBER, ("holds", "holds in part"))
+    return Decision(conditions, ours, trained(runs), needs)
 
 
 def worlds(sets: Sets) -> Decision:
@@ -302,7 +332,11 @@ def worlds(sets: Sets) -> Decision:
     words = [f"{score_words(name)} {pair.colour.value:.2f} and {pair.noise.value:.2f}" for name, pair in pairs.items()]
     condition = at_least("for 5 of 7 scores colour is above noise and above 0.6", 5, cells)
     ours = f"{sum(map(bool, cells))} of 7 scores; with colour and with noise: {', '.join(words)}".replace(" -", " −")
-    return Decision((condition,), ours, trained(runs))
+    needed = needed_at_least(
+        5, [needed_all(needed_above(pair.difference, 0.0), needed_above(pair.colour, 0.6)) for pair in pairs.values()]
+    )
+    needs = needed_in_words(needed, "settings", len(runs.unique("setting")))
+    return Decision((condition,), ours, trained(runs), needs)
 
 
 CLAIMS = (

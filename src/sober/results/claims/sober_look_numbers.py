@@ -13,6 +13,7 @@ from numpy.ma import MaskedArray
 
 from sober.results.claims.claim import in_words
 from sober.results.claims.correlations import RESAMPLES, Controlled, controlled, draws_of
+from sober.results.repeat_files import load_repeats
 from sober.results.runs import Runs, joined
 from sober.results.stats import (
     Interval,
@@ -35,7 +36,6 @@ BY_PENALTY = ("beta_vae", "beta_tcvae", "factor_vae", "dip_vae_ii")  # AnnealedV
 LABEL_FREE = ("reconstruction", "KL", "ELBO", "sampled TC")
 LEARNED = "downstream_boosted_5000"
 EFFICIENCIES = ("downstream_boosted_efficiency_5000", "downstream_logistic_efficiency_5000")
-REPEATS = "repeats.parquet"  # in a folder of results: scores of parts of the pictures, from tools/score_parts.py
 Sets = Mapping[str, Runs]
 
 
@@ -236,10 +236,8 @@ def repeats(runs: Runs) -> dict[int, tuple[MaskedArray, MaskedArray]]:
 
     Both columns have a row for each model that was measured on parts of its pictures.
     """
-    import polars as pl  # noqa: PLC0415
-
     assert runs.folder is not None, "these runs come from no folder"
-    data = pl.read_parquet(runs.folder / REPEATS)
+    data = load_repeats(runs.folder)
     setting_of = dict(zip(runs.run_column("run"), runs.run_column("setting"), strict=True))
     settings = [setting_of[run] for run in sorted(data["run"].unique())]
     counts = settings_then_seeds(settings, resamples=RESAMPLES, seed=0)
@@ -260,10 +258,8 @@ def repeats(runs: Runs) -> dict[int, tuple[MaskedArray, MaskedArray]]:
 
 def repeated_runs(runs: Runs) -> list[str]:
     """The identities of the models that were measured on parts of their pictures."""
-    import polars as pl  # noqa: PLC0415
-
     assert runs.folder is not None, "these runs come from no folder"
-    return pl.read_parquet(runs.folder / REPEATS)["run"].unique().to_list()
+    return load_repeats(runs.folder)["run"].unique().to_list()
 
 
 def with_tasks(runs: Runs) -> Runs:
