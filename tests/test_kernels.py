@@ -19,6 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from sober.models.grid import grid
+from sober.models.model import blank
+from sober.nets.kernel_runs import cases_of
 from sober.nets.kernels import (
     Case,
     Verdict,
@@ -38,6 +41,7 @@ from sober.nets.kernels.launch import CROSSING, FEW, MANY, Launch, launch_table,
 from sober.nets.kernels.layout import Grids, KernelLayout
 from sober.nets.kernels.stacks import over_models
 from sober.nets.layers import Conv, Deconv
+from sober.worlds import world
 
 KERNELS = {"down": functools.partial(down, interpret=True), "up": functools.partial(up, interpret=True)}
 PLAIN = {"down": plain.down, "up": plain.up}
@@ -480,6 +484,17 @@ def test_shipped_verdicts_are_of_these_kernels() -> None:
         assert case.unmet_requirement() is None
         assert {**case.identity(), "device": identity["device"], "jax": identity["jax"]} == identity
     assert kernel_code() == "8d32b14e", "kernels have changed: raise VERSION, or check them again on a GPU"
+
+
+@pytest.mark.parametrize("models", [1, 8, 64, 256])
+def test_the_usual_family_needs_no_trial_on_an_h200(models: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """β-VAEs on dSprites with their usual nets and batch, as somebody's first training on such a GPU."""
+    monkeypatch.setattr(verdicts, "device_kind", lambda: "NVIDIA H200")
+    monkeypatch.setattr(verdicts.jax, "__version__", "0.11.2")
+    encoder, decoder = blank(grid(world("dsprites"), "beta_vae", {"beta": 1.0}, seeds=1)[0], (64, 64, 1)).nets
+    cases = list(cases_of([(encoder, (64, 64, 64, 1)), (decoder, (64, 10))], jnp.bfloat16, models))
+    assert [case.kind for case in cases] == ["down", "up"]
+    assert all(verdicts.shipped_verdict(case) is not None for case in cases)
 
 
 def kernel_code() -> str:

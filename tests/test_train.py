@@ -10,6 +10,7 @@ import sys
 import time
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -24,6 +25,7 @@ from sober.requests.train import train
 from sober.training.cohort import Program, fastest_program, program, signature
 from sober.training.progress import Stopped
 from sober.types import Adam
+from sober.worlds import world as open_world
 
 
 def cohorts(watcher):
@@ -123,6 +125,27 @@ def test_the_memory_estimate_covers_what_the_compiler_reserves():
         reserved = analysis.temp_size_in_bytes + analysis.argument_size_in_bytes
         shared, each = compiled.memory(inputs)
         assert reserved <= shared + 2 * each <= 4 * reserved
+
+
+class Waves(type(BLOCKS)):
+    """`blocks` with a cosine in its pictures, by which a test counts how often a step draws them."""
+
+    def pixels(self, data, index, key):
+        return jnp.cos(super().pixels(data, index, key))
+
+
+def test_a_step_draws_its_pictures_once():
+    world = Waves()
+    runs = small_runs()
+    compiled = Program(world, signature(runs[0]))
+    inputs = compiled.inputs(runs)
+    text = compiled.advance.lower(compiled.shapes(inputs, world.data), world.data, inputs, 3).compile().as_text()
+    assert text.count(" cosine(") == 1
+
+
+def test_views_draw_as_their_world_does():
+    for view in ("hide block_1", "part train 0.8", "without block_1 == 0", "keep block_1 block_2"):
+        assert open_world(f"blocks | {view}").drawn_once
 
 
 def test_large_models_take_turns_on_a_cpu_with_the_same_result(tmp_path, monkeypatch):

@@ -19,16 +19,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Int, UInt32
+from jaxtyping import Array, Float, Int, Key, UInt32
 
 from sober.device import compiler_options, random_key
 from sober.methods import METHODS, hyper_of
-from sober.methods.method import Method, Setup, State, Terms, clipped
+from sober.methods.method import Images, Method, Setup, State, Terms, clipped
 from sober.model_placement import MODELS, SHARED, on_each_device
 from sober.models.model import blank
 from sober.nets import NETS, Compute
 from sober.nets.kernel_runs import PLAIN, KernelKinds, choose_kernels, possible_kernels
 from sober.nets.kernels import Case
+from sober.nets.layers import written
 from sober.types import Run, Setting
 from sober.worlds import World
 
@@ -230,9 +231,13 @@ class Program:
 
     def _update_one(self, state: State, inputs: Inputs, step: Array, data: Any) -> tuple[State, Terms]:
         key = jax.random.fold_in(random_key(inputs.entropy), 1)
-        draw = functools.partial(self.world.draw, data, n=self.signature.batch)
         hyper = inputs.hyper | dict(self.signature.choices)
         setup, key = self._setup(inputs.adam), jax.random.fold_in(key, step)
+
+        def draw(key: Key[Array, ""]) -> Images:
+            images = self.world.draw(data, key, self.signature.batch)
+            return written(images) if self.world.drawn_once else images
+
         return self.method.update(setup, state, draw, key, step, hyper)
 
     @functools.cached_property

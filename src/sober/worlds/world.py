@@ -60,6 +60,9 @@ class World(abc.ABC):
     regions: Mapping[str, str] = {}  # named conditions on its factors, for `without` and `only`
     question_values: Mapping[str, int] = {}  # numbers of values of factors for questions, if `tasks/rounding.py` errs
     flags: tuple[str, ...] = ()  # for every score of its codes (see `sober.metrics.FLAGS`)
+    # Whether a step on a CPU draws its pictures once, and not again in each loop that reads them. This is faster, but
+    # may round otherwise: for a world that has it from the start, or where no bit of a model changes.
+    drawn_once: bool = False
 
     def __repr__(self) -> str:
         try:

@@ -38,6 +38,7 @@ class Blocks(Sized, Grid):
         for lane in range(1, len(LANES) + 1)
     )
     image_shape = (SIDE, SIDE, 1)
+    drawn_once = True
 
     def make_data(self) -> tuple[()]:
         return ()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from sober.errors import RequestError, brief
+from sober.errors import RequestError, brief, shell_command
 
 AHEAD = 16  # decoded pictures that may wait for an earlier one
 ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm", ".pnm", ".avif")
@@ -37,7 +37,10 @@ def picture_files(path: Path) -> Iterator[PictureFiles]:
     try:
         archive = zipfile.ZipFile(path)
     except (OSError, NotImplementedError, ValueError, struct.error, zipfile.BadZipFile) as error:
-        raise RequestError(f"{path} cannot be read as a folder or zip archive ({brief(error)})") from error
+        raise RequestError(
+            f"{path} cannot be read as a folder or zip archive of pictures ({brief(error)}); if it holds codes, "
+            f"{shell_command('sober', 'score', path)} measures them"
+        ) from error
     with archive:
         yield _in_archive(archive)
 

@@ -21,6 +21,7 @@ class View(World):
         self.factors, self.image_shape = base.factors, base.image_shape
         self.stochastic, self.origin, self.flags, self.regions = base.stochastic, base.origin, base.flags, base.regions
         self.uniform, self.question_values = base.uniform, base.question_values
+        self.drawn_once = base.drawn_once
         if indices is not None and not base.uniform:
             raise RequestError(
                 f"{self.spec}: the pictures of {base.spec} are not equally likely: choose some, then joint"

@@ -34,6 +34,7 @@ class Keep(Grid):
         self.varying_hidden = tuple(axis for axis in base.hidden if axis.name not in fixed)
         self.image_shape, self.stochastic, self.origin = base.image_shape, base.stochastic, base.origin
         self.flags, self.regions, self.question_values = base.flags, base.regions, base.question_values
+        self.drawn_once = base.drawn_once
         rows = np.zeros((self.size, len(base.axes)), np.int32)
         for name, value in fixed.items():
             rows[:, _fixable(base, name)] = value
