@@ -20,14 +20,16 @@ import polars as pl
 from sober.criteria import CRITERIA, Evidence, fit_to_judge
 from sober.criteria.criterion import REPLICATES
 from sober.evaluation.families import families_of
+from sober.evaluation.mean_picture import losses_of_mean_picture
 from sober.files import save_arrays
 from sober.methods import METHODS
+from sober.models.encode import PictureSample
 from sober.models.grid import grid
 from sober.requests.results import Results
 from sober.requests.train import train
 from sober.results.folder import Folder
 from sober.types import Adam, Run, Setting, Training
-from sober.worlds import world
+from sober.worlds import WORLDS, world
 
 OUT = Path(__file__).parents[1] / "results" / "choosing"
 PICTURES = 10_000
@@ -36,6 +38,11 @@ KEPT = ("explicitness", "dci_informativeness")  # how much codes say about the f
 UNLABELLED = ("train_reconstruction", "train_kl", "kl", "reconstruction", "elbo", "pipe")
 SOBER_LOOK = ("beta_vae", "beta_tcvae", "factor_vae", "dip_vae_i", "dip_vae_ii", "annealed_vae")
 AS_FIT = ("beta_vae", "beta_tcvae", "dava")
+ROOMS: Mapping[str, Mapping[str, Setting | Sequence[Setting]]] = {
+    "beta_vae": {"beta": [1.0, 2.0, 4.0, 8.0]},
+    "beta_tcvae": {"beta": [2.0, 4.0]},
+    "dip_vae_ii": {"lambda_od": [5.0, 20.0]},
+}
 SEEDS = 5  # of the large populations; with more seeds, a population is made of families as `fit` trains them
 FEW = 12  # models: such a population is one family
 
@@ -44,6 +51,11 @@ def population(name: str) -> list[Run]:
     """The runs of a population: methods at several strengths, with several seeds."""
     if name == "blocks":
         return [run for method in SOBER_LOOK for run in _blocks(method, _sweep(method, 6000), SEEDS)]
+    if name == "rooms32":
+        rooms, training = world("rooms", size=32), Training(steps=4000, latents=10, optimiser=Adam(1e-3), nets="small")
+        return [
+            run for method, hyper in ROOMS.items() for run in grid(rooms, method, hyper, seeds=3, training=training)
+        ]
     if name == "blocks_fit":
         return [run for method in AS_FIT for run in _blocks(method, METHODS[method].advised(True, 6000), 12)]
     training = Training(steps=2000, latents=10, optimiser=Adam(1e-3), nets="small")
@@ -105,15 +117,17 @@ def measure(folder: Path, label: str, out: Path) -> Path:
             member[places], udr[places], draws[:, places] = number, judgement.scores, judgement.replicates
         arrays |= {f"{way}.family": member, f"{way}.udr": udr, f"{way}.udr_draws": draws}
     settings = [run.seedless for run in evidence.runs]
+    of_mean_picture = losses_of_mean_picture(family.world, PictureSample(PICTURES), evidence.runs)
     facts = {
         "world": label,
+        "mean_picture": float(of_mean_picture[0]),  # its reconstruction loss, in nats
         "steps": evidence.runs[0].steps,
         "runs": [run.identity for run in evidence.runs],
         "words": [f"{results.words(run)}, seed {run.seed}" for run in evidence.runs],
         "settings": [settings.index(setting) for setting in settings],
     }
     out.mkdir(parents=True, exist_ok=True)
-    path = out / f"{folder.name if folder.name.startswith(label) else label}.safetensors"
+    path = out / f"{label if label in WORLDS else folder.name}.safetensors"
     save_arrays(path, arrays, {"kind": "sober.choosing", "about": json.dumps(facts)})
     return path
 
@@ -126,7 +140,9 @@ def _column(numbers: pl.DataFrame, runs: Sequence[Run], name: str) -> np.ndarray
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["train", "measure"])
-    parser.add_argument("name", help="a population to train (blocks, blocks_fit, rooms), or a folder to measure")
+    parser.add_argument(
+        "name", help="a population to train (blocks, blocks_fit, rooms32, rooms), or a folder to measure"
+    )
     parser.add_argument("--out", type=Path, default=OUT)
     arguments = parser.parse_args()
     if arguments.what == "train":

@@ -17,8 +17,11 @@ import pytest
 import sober
 from conftest import ROOT
 from scripts import load_script
+from sober import cli
 from sober.cli import app, main
+from sober.cli.console import bar
 from sober.errors import RequestError
+from sober.training.progress import TrainingProgress
 from test_explorer import chromium  # noqa: F401
 
 DOCS = ROOT / "docs"
@@ -183,3 +186,67 @@ def test_a_merge_that_is_refused_leaves_no_folder(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="no folder or archive"):
         sober.merge([tmp_path / "nothing"], tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_ranking_begins_with_its_table_whose_rows_are_lines_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    app(["select", "sober_look_dsprites_100k", "--top", "5"], result_action="return_none")
+    title, *lines = capsys.readouterr().out.splitlines()
+    assert title == "models: the first 5 of 174", "no empty line comes before it"
+    start = next(number for number, text in enumerate(lines) if text.startswith("#"))
+    assert [text.split()[0] for text in lines[start + 1 : start + 6]] == ["1", "2", "3", "4", "5"]
+
+
+def test_a_bar_that_shows_nothing_leaves_no_empty_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with bar():
+        pass
+    with bar() as watcher:
+        watcher.stage("encoding", 1, 3)
+        watcher.stage("writing the report", 0, 1)
+    assert capsys.readouterr().out == ""
+    with bar() as watcher:
+        watcher.progress(TrainingProgress(6, 6, 100.0, 0.0, 2, 2, 3, 1, 1, 0.5))
+    printed = capsys.readouterr().out
+    assert "3 models" in printed
+    assert "left" not in printed, "training has ended"
+
+
+@pytest.mark.parametrize("path", sorted(Path(cli.__file__).parent.glob("*.py")), ids=lambda path: path.stem)
+def test_every_example_of_a_command_has_a_line_of_its_own(path: Path) -> None:
+    assert "` · `sober" not in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        (["fit", "photos", "--minutes", "abc"], "--minutes needs a number, not 'abc'"),
+        (["fit", "photos", "--seeds", "many"], "--seeds needs a whole number, not 'many'"),
+        (["explore", "no such file"], "there is no file or folder no such file"),
+        (["score", "full"], "full holds no results: name a folder that train, fit, tune or study made"),
+        (["fit", "codes.csv"], "if it holds codes, sober score codes.csv measures them"),
+        (
+            ["score", "codes.csv", "--metrics", "mig"],
+            "pass them as the second argument, in a shell as --factors FILE",
+        ),
+    ],
+)
+def test_a_wrong_request_is_answered_with_what_to_do(
+    typed: list[str], answer: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "picture.png").touch()
+    np.savetxt("codes.csv", np.random.default_rng(0).normal(size=(50, 2)), delimiter=",", header="a,b", comments="")
+    with pytest.raises(SystemExit) as end:
+        main(typed)
+    assert end.value.code == 2
+    assert answer in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_columns_of_a_printed_table_are_explained_and_its_caption_begins_a_sentence(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    arguments = ["tables", "rooms_on_a_cpu", "--names", "leaderboard", "--resamples", "20", "--out", str(tmp_path)]
+    app(arguments, result_action="return_none")
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "low: where the 95% interval of value begins" in printed
+    assert "As in Locatello et al. 2020, Figures 5 to 7. 3 runs, none diverged." in printed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator
 from html import unescape
@@ -13,6 +14,7 @@ import pytest
 
 from rows import score
 from sober.criteria.verdict import TrainingState, Verdict
+from sober.files import write_json
 from sober.methods.settings import setting
 from sober.report import report as module
 from sober.report.report import own_caption, report
@@ -74,6 +76,12 @@ def first(html: str) -> str:
     return html[html.index('<section id="findings"') : html.index('<section id="leaderboard"')]
 
 
+def element(html: str, name: str) -> str:
+    """The text of the first such element of the first page."""
+    (inner, *_) = re.findall(rf"<{name} class[^>]*>(.*?)</{name}>", first(html))
+    return unescape(re.sub(r"<[^>]+>", "", inner))
+
+
 def rest(html: str, section: str) -> str:
     """The text of a folded section."""
     start = html.index(f'<section id="{section}"')
@@ -94,9 +102,9 @@ def test_the_verdict_is_the_first_finding_and_stands_on_the_card_and_the_leaderb
     found = verdict(kind, minutes=28.0 if kind == "not trained far enough" else None)
     html = report(fitted(tmp_path / "fit", found).path).read_text()
     page = unescape(texts(first(html)))
-    sentence = found.sentence().replace("in old words", "β-VAE, β = 4")
-    assert re.search(r"<h2[^>]*>(.*?)</h2>", unescape(first(html))).group(1) == heading  # type: ignore[union-attr]
-    assert re.search(r"<li>(.*?)</li>", unescape(first(html))).group(1) == sentence  # type: ignore[union-attr]
+    sentence, why = (said.replace("in old words", "β-VAE, β = 4") for said in (found.sentence(), found.why()))
+    assert element(html, "h2") == heading
+    assert element(html, "p") == why
     assert sentence in rest(html, "models")
     board = rest(html, "leaderboard")
     if found.certainty is None:
@@ -108,6 +116,36 @@ def test_the_verdict_is_the_first_finding_and_stands_on_the_card_and_the_leaderb
         assert f"seed 2: first in {found.certainty:.0%} of 200 draws" in board
     assert "best UDR" not in board  # without labels, nothing but the verdict says how sure a choice is
     assert ("sober.load" in page) == (kind == "this one")
+
+
+def test_the_first_page_says_each_thing_once(tmp_path: Path) -> None:
+    found = dataclasses.replace(verdict("this one"), prefer="balanced", checked=False)
+    page = unescape(texts(first(report(fitted(tmp_path / "fit", found).path).read_text())))
+    assert page.count("its latents agree most with those of the other models") == 1
+    assert page.count("of 200 draws of pictures and partners") == 1
+    assert page.count(found.how_often_right()) == 1
+    assert page.count("How far the models are trained could not be checked") == 1
+    assert "came first" not in page
+
+
+def test_labels_say_how_good_a_choice_without_them_is_and_do_not_come_before_it(tmp_path: Path) -> None:
+    runs = grid(("blocks",))
+    folder = stored(tmp_path / "train", runs, names=("mig", "dci_disentanglement", "udr"))
+    folder = Folder(folder.path, dataclasses.replace(folder.request, maker="train"))
+    write_json(folder.path / "request.json", folder.request.plain())
+    worst, best = (choose(runs, key=lambda run: planted(run, "mig")) for choose in (min, max))
+    for chosen, place in ((best, 1), (worst, len(runs))):
+        found = Verdict("this one", len(runs), chosen.identity, "", chosen.seed, 0.9, 200, ("udr",), ())
+        html = first(report(folder.path, verdicts={"blocks": found}).read_text())
+        page = unescape(texts(html))
+        by_labels = f"Labels, which the choice did not see, put it in place {place} of {len(runs)} by MIG"
+        assert by_labels in page
+        assert page.index("By UDR it is the best placed of") < page.index(by_labels) < page.index("has the highest")
+        assert "Use this one" not in page, "the heading says it"
+
+
+def test_a_choice_without_labels_is_said_nothing_of_by_labels(tmp_path: Path) -> None:
+    assert "Labels" not in first(report(fitted(tmp_path / "fit", verdict("this one")).path).read_text())
 
 
 def test_the_first_page_shows_originals_reconstructions_and_what_latents_do(tmp_path: Path) -> None:
@@ -137,6 +175,10 @@ def test_a_small_table_says_how_the_model_compares(tmp_path: Path) -> None:
     assert rows[0] == ["UDR", "↑", "PIPE", "↑"]
     assert " ".join(rows[1]).startswith("β-VAE, β = 4, seed 2 the best placed model")
     assert [" ".join(row[:4]) for row in rows[2:]] == ["β-VAE, β = 4", "β-VAE, β = 1"]
+    found = dataclasses.replace(verdict("undecided"), best_setting="β-VAE, β = 1")
+    html = first(report(fitted(tmp_path / "other", found).path).read_text())
+    rows = [unescape(texts(row)).split() for row in re.findall(r"<tr.*?</tr>", html)]
+    assert [" ".join(row[:4]) for row in rows[2:]] == ["β-VAE, β = 1", "β-VAE, β = 4"], "as the verdict says"
 
 
 def test_decisions_made_for_a_person_stand_on_the_first_page_once(tmp_path: Path) -> None:

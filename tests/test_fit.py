@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
 import re
@@ -20,17 +21,21 @@ from PIL import Image
 import sober
 from families import BLOCKS, StopAt
 from sober.cli import app
+from sober.criteria.verdict import two_digits
 from sober.errors import RequestError
+from sober.evaluation.progress_notes import shown_stage
+from sober.evaluation.showcase_choice import worth_drawing
 from sober.methods import METHODS
 from sober.requests.fit.export import write_codes
 from sober.requests.fit.fit import Fit, fit
 from sober.requests.fit.given_pictures import given_pictures, refuse_hopeless
 from sober.requests.fit.new_pictures import pictures_for
-from sober.requests.fit.plan import LENGTHS, MOST_SEEDS, SEEDS, Wishes, plan
+from sober.requests.fit.plan import LENGTHS, MOST_SEEDS, SEEDS, SHARE, Wishes, plan
 from sober.requests.select import select
 from sober.results.folder import Folder
-from sober.results.request import Request
-from sober.results.verdict_files import load_verdicts
+from sober.results.request import Pace, Request
+from sober.results.showcase_files import showcase_path, showcase_runs
+from sober.results.verdict_files import load_verdicts, save_verdict
 from sober.training.progress import SilentWatcher, Stopped, TrainingProgress
 from sober.types import Run
 
@@ -71,7 +76,7 @@ def test_one_folder_holds_the_model_its_codes_and_what_led_to_it(fitted: Fit, im
     assert names >= {"traversals.png", "encoder.onnx", "decoder.onnx", "report.html"}
     assert len(fitted.results.runs) == 8 == len(fitted.ranking.models)
     table = fitted.results.table()
-    assert {"udr", "elbo"} <= set(table["metric"]), "what criteria said is in the table, as in every folder"
+    assert {"udr", "reconstruction"} <= set(table["metric"]), "what criteria said is in the table, as in every folder"
     about = json.loads((fitted.folder / "model.json").read_text())
     assert about["identity"] == fitted.ranking.best.run.identity == fitted.best.run.identity
     codes = pl.read_parquet(fitted.folder / "codes.parquet")
@@ -317,6 +322,34 @@ def test_a_family_that_is_not_trained_far_enough_says_so_everywhere(
     assert repr(fitted).replace("\n", " ").endswith(sentence)
 
 
+def test_the_model_that_the_verdict_names_is_shown_first_wherever_models_are_shown(fitted: Fit, tmp_path: Path) -> None:
+    shutil.copytree(fitted.folder, tmp_path / "copy")
+    results = sober.open(tmp_path / "copy")
+    world = results.runs[0].world
+    assert showcase_runs(results.path, results.numbers())[0] == fitted.verdict.run
+    hidden = next(run for run in results.runs if not showcase_path(results.path, run.identity).exists())
+    save_verdict(results.path, world, dataclasses.replace(fitted.verdict, run=hidden.identity))
+    page = results.report().read_text()
+    assert showcase_path(results.path, hidden.identity).exists()
+    assert showcase_runs(results.path, results.numbers())[0] == hidden.identity
+    assert worth_drawing(results, 4)[0] == hidden
+    assert "The best placed model so far" in page
+
+
+def test_work_that_cannot_say_how_much_of_it_is_done_is_named_while_it_lasts() -> None:
+    told: list[tuple[str, int, int]] = []
+
+    class Stages(SilentWatcher):
+        def stage(self, stage: str, done: int, total: int) -> None:
+            told.append((stage, done, total))
+
+    with shown_stage(Stages(), "writing the report"):
+        assert told == [("writing the report", 0, 1)]
+    assert told[1:] == [("writing the report", 1, 1)]
+    with shown_stage(SilentWatcher(), "writing the report"):
+        pass
+
+
 def test_too_little_time_is_told_with_the_minutes_that_would_do(
     images: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -325,9 +358,12 @@ def test_too_little_time_is_told_with_the_minutes_that_would_do(
     settings: dict[str, Any] = {"seeds": 1, "latents": 3, "method": ["beta_tcvae", "beta_vae"], "criteria": ["elbo"]}
     found = fit(images, out=tmp_path / "out", minutes=1, watcher=told, **settings)
     assert found.verdict.kind == "not trained far enough"
-    minutes, steps = found.verdict.minutes, found.results.runs[0].steps
+    minutes, steps, pace = found.verdict.minutes, found.verdict.steps, Folder.open(found.folder).request.pace
     assert minutes is not None
-    assert minutes >= LENGTHS[True].fewest / steps * (1 + METHODS["beta_tcvae"].cost)
+    assert steps is not None
+    assert pace is not None
+    assert pace.per_step == pytest.approx(0.5 / SHARE)
+    assert minutes == two_digits(pace.minutes(steps * (1 + METHODS["beta_tcvae"].cost)))
     assert found.verdict.sentence().endswith(f"About {minutes:,} minutes would do.")
     again = select(Folder.open(tmp_path / "out"), ["elbo"])[found.results.runs[0].world].verdict
     assert again.sentence() == found.verdict.sentence()  # in minutes, too
@@ -341,12 +377,34 @@ def test_too_little_time_is_told_with_the_minutes_that_would_do(
     assert (again.notes, again.verdict) == (found.notes, found.verdict)
 
 
+def test_after_time_for_less_than_ten_steps_the_minutes_that_would_do_come_from_the_measured_speed(
+    images: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[plan.__module__], "seconds_per_step", lambda world, runs: 60.0)
+    settings: dict[str, Any] = {"seeds": 2, "latents": 3, "method": "beta_vae", "beta": 2.0, "criteria": ["elbo"]}
+    found = fit(images, out=tmp_path / "out", minutes=0.01, **settings)
+    steps = found.verdict.steps
+    assert found.results.runs[0].steps == 10
+    assert steps is not None
+    assert found.verdict.minutes >= steps / SHARE, "a step takes a minute"
+    (minutes,) = re.findall(r"about ([\d,]+) minutes would do", found.notes[-1])
+    assert int(minutes.replace(",", "")) == found.verdict.minutes, "the note and the verdict say the same"
+
+
 def test_a_request_without_notes_is_written_as_before() -> None:
     request = Request("fit", {}, {})
     assert "notes" not in request.plain()
     assert Request.of(request.plain()).notes == ()
     with_notes = Request("fit", {}, {}, notes=("Small nets.",))
     assert Request.of(json.loads(json.dumps(with_notes.plain()))).notes == ("Small nets.",)
+
+
+def test_a_request_keeps_the_pace_and_without_one_is_written_as_before() -> None:
+    request = Request("fit", {}, {})
+    assert "pace" not in request.plain()
+    assert Request.of(request.plain()).pace is None
+    with_pace = Request("fit", {}, {}, pace=Pace(3.0, 0.5))
+    assert Request.of(json.loads(json.dumps(with_pace.plain()))).pace == Pace(3.0, 0.5)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sober.criteria.verdict import Verdict
-from sober.report.frontier import _undominated, frontier_html
+from sober.report.frontier import LEFT, LETTER, TOP, WIDTH, _name, _ticks, _undominated, frontier_html
 from sober.requests.results import open_results
 from sober.results.runs import Runs, as_runs
 
@@ -32,14 +32,18 @@ def test_every_model_is_a_dot_and_one_is_marked(runs: Runs, verdict: Verdict) ->
     html = frontier_html(runs, "dsprites", verdict)
     assert len(re.findall(r"<title>", html)) == verdict.models
     assert html.count('class="ring"') == 1
-    assert html.count('class="among"') == verdict.models / 2
-    assert "hollow dots are the others" in html
+    assert verdict.most_loss is not None
+    losses = runs.number_columns(runs.numbers_of(["train_reconstruction"])).data[:, 0]
+    assert 0 < html.count('class="among"') == (losses <= verdict.most_loss).sum() < verdict.models
+    assert "hollow dots, right of the mark, are the others" in html
+    assert html.count('class="limit"') == 1
     assert verdict.gives_up[:20] in html
 
 
 def test_with_the_wish_few_all_models_count(runs: Runs, verdict: Verdict) -> None:
-    html = frontier_html(runs, "dsprites", dataclasses.replace(verdict, prefer="few"))
+    html = frontier_html(runs, "dsprites", dataclasses.replace(verdict, prefer="few", most_loss=None))
     assert "hollow" not in html
+    assert "limit" not in html
     assert 'class="other"' not in html
 
 
@@ -64,3 +68,34 @@ def test_no_model_is_better_in_both_than_one_on_the_line(points: list[tuple[int,
         assert not ((x <= x[m]) & (y >= y[m]) & ((x < x[m]) | (y > y[m]))).any()
     for m in set(range(len(points))) - set(line):
         assert ((x <= x[m]) & (y >= y[m])).sum() > 1
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=9), st.sampled_from([1e-3, 1.0, 1e3]))
+def test_numbers_on_an_axis_are_round_and_within_it(values: list[float], unit: float) -> None:
+    array = unit * np.array(values)
+    ticks = _ticks(array)
+    assert 1 <= len(ticks) <= 7
+    assert len({text for _, text in ticks}) == len(ticks)
+    if np.ptp(array) > 1e-6 * max(abs(array)):
+        steps = np.diff([value for value, _ in ticks])
+        assert np.allclose(steps, steps[:1])
+        slack = 1e-6 * np.ptp(array)
+        assert all(array.min() - slack <= value <= array.max() + slack for value, _ in ticks)
+
+
+def test_the_ends_of_an_axis_are_not_written() -> None:
+    assert [text for _, text in _ticks(np.array([1.516, 11.268]))] == ["2", "4", "6", "8", "10"]
+    assert [text for _, text in _ticks(np.array([0.295, 0.702]))] == ["0.3", "0.4", "0.5", "0.6", "0.7"]
+    assert [text for _, text in _ticks(np.array([3.0, 3.0]))] == ["3.000"]
+
+
+@pytest.mark.parametrize("y", [TOP + 12.0, 100.0])
+@pytest.mark.parametrize("x", [LEFT, WIDTH / 2, WIDTH - 8])
+def test_the_name_of_the_chosen_model_stays_in_the_picture(x: float, y: float) -> None:
+    words = "DIP-VAE-II, λ = 50, seed 0"
+    html = _name(words, np.array([x, x + 30.0]), np.array([y, y + 12.0]), 0)
+    (place,) = map(float, re.findall(r' x="(.*?)"', html))
+    (height,) = map(float, re.findall(r' y="(.*?)"', html))
+    assert height > TOP, "below the name of the axis"
+    left = place if 'anchor="start"' in html else place - LETTER * len(words)
+    assert LEFT <= left <= WIDTH - LETTER * len(words)

@@ -60,6 +60,14 @@ def test_unknown_scores_and_worlds_are_answered_with_the_nearest(table: pl.DataF
         boards({NAME: table}, ["mig"], "dsprite")
 
 
+def test_results_without_the_usual_scores_name_the_option_that_takes_another(table: pl.DataFrame) -> None:
+    without = table.filter(pl.col("metric").is_in(["udr", "elbo"]))
+    with pytest.raises(RequestError, match=r"no results have mig or .*: --score takes any of these: elbo, udr"):
+        boards({NAME: without})
+    with_one = table.filter(pl.col("metric").is_in(["udr", "mig"]))
+    assert [board.score for board in boards({NAME: with_one})] == ["mig"]
+
+
 def test_the_command_prints_a_table_for_each_world_and_folder(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,6 +35,7 @@ from sober.requests.tune.search_space import Range
 from sober.requests.tune.trials import Trial, Tuned
 from sober.results.folder import Folder
 from sober.results.judgement_files import PairScores
+from sober.results.request import Pace
 from sober.results.store import Holder
 from sober.short_text import COLUMNS, LINES, as_call, as_facts, as_table, cut, in_words
 from sober.training.progress import Watcher
@@ -279,6 +280,7 @@ def objects(results: Results) -> list[Any]:
             sober.probe(codes.mean, factors=codes.factors).layers[0].numbers[0],
         ),
         *(model.autoencoder.encoder.all_but_last(), PairScores("", (), np.zeros((9, 3))), Holder("work", "host", 7)),
+        Pace(3.0, 0.01),
         *(Range(1, 4), Range(choices=("a", "b")), Judgement(np.zeros(3), np.zeros((9, 3)), ((),) * 3), Cost(), setup),
         *(State(model.autoencoder, ()), Measured({"mig": 0.5}, parts={"matrix": np.zeros((9, 9))})),
         *(entry for registry in registries() for entry in registry.values()),
@@ -305,6 +307,6 @@ def test_what_a_person_reads_first(objects: list[Any]) -> None:
     assert by_class["Ranking"][0] == "Ranking of 4 models by elbo: not trained far enough"
     assert by_class["Fit"][1:6] == by_class["Ranking"][1:]
     assert by_class["Fit"][-1].endswith("steps would do.")
-    assert by_class["Scores"][1].split() == ["score", "value", "chance", "p", "range"]
+    assert by_class["Scores"][1].split() == ["score", "value", "chance", "p", "better"]
     assert by_class["Comparison"][1].split() == ["score", "differs", "first", "x" * 39 + "…"]
     assert any(repr(value).endswith("… and 38 more") for value in objects if isinstance(value, Tuned))

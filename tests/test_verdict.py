@@ -17,7 +17,8 @@ from families import small_runs
 from sober.criteria import CRITERIA, Judgement
 from sober.criteria.ranking import ranking
 from sober.criteria.verdict import MOST_LONGER, TrainingState, Verdict, two_digits, why_not_trained
-from sober.evaluation.training_states import MeanPicture, last_fifth
+from sober.evaluation.mean_picture import MeanPicture
+from sober.evaluation.training_states import last_fifth
 from sober.models.model import Model
 from sober.nets import Autoencoder
 from sober.requests.train import train

@@ -77,7 +77,7 @@ class _Speed(ProgressColumn):
             return Text("" if not task.total else f"{task.percentage:.0f}%", style="cyan")
         if not rate:
             return Text("compiling", style="dim")
-        clock = "" if math.isnan(left) else f" · {datetime.timedelta(seconds=round(left))} left"
+        clock = "" if math.isnan(left) or not left else f" · {datetime.timedelta(seconds=round(left))} left"
         return Text(f"{rate:,.0f} model-steps/s{clock}", style="cyan", no_wrap=True)
 
 
@@ -95,7 +95,7 @@ class Bar:
         loss = "" if math.isnan(progress.loss) else f" · loss {progress.loss:.4g}"
         description = f"{cohort}{counted(progress.models, 'model')} · step {progress.step:,}{loss}"
         if self.task is None:  # the first progress adds the bar, so a refused request draws none
-            self.task = self.bar.add_task(description)
+            self.task = self._added(description)
         self.bar.update(self.task, total=progress.total, completed=progress.done, description=description)
         self.bar.tasks[self.task].fields.update(rate=progress.rate, left=progress.seconds_left)
 
@@ -103,15 +103,26 @@ class Bar:
         self.bar.console.print(text, style="yellow")
 
     def stage(self, stage: str, done: int, total: int) -> None:
-        """Draws a second bar for work after training, such as encoding or scoring."""
+        """Draws a second bar for work before and after training. Work in one piece has a bar that only moves."""
         if self.second is None:
-            self.second = self.bar.add_task(stage)
-        self.bar.update(self.second, description=stage, completed=done, total=total, visible=done < total)
+            self.second = self._added(stage)
+        share = {"completed": done, "total": total} if total > 1 else {"total": None}
+        self.bar.update(self.second, description=stage, visible=done < total, **share)
 
     def end(self) -> None:
-        """Hides the second bar: where no terminal is, a bar that is left is printed, before the JSON of a command."""
+        """Ends the drawing, without the second bar: nothing else may stand before the JSON of a command."""
         if self.second is not None:
             self.bar.update(self.second, visible=False)
+        if not any(task.visible for task in self.bar.tasks):  # no empty line instead of the bars
+            self.bar.live.transient = True
+            self.bar.live.stop()
+        else:
+            self.bar.stop()
+
+    def _added(self, description: str) -> TaskID:
+        """A new bar. The first one begins the drawing."""
+        self.bar.start()
+        return self.bar.add_task(description)
 
     def looked(self, folder: Path) -> None:
         """Draws a bar for the work of other processes on a folder. Looks at the folder now and then."""
@@ -122,7 +133,7 @@ class Bar:
         started, progress = time.monotonic(), status(folder)
         self.next_look = started + max(LOOK_EVERY, 10 * (time.monotonic() - started))
         if self.task is None:
-            self.task = self.bar.add_task("")
+            self.task = self._added("")
         description = (
             f"{progress.trained:,} of {counted(progress.runs, 'run')} trained · "
             f"{counted(len(progress.claimed), 'worker')} busy"
@@ -137,9 +148,10 @@ class Bar:
 def bar() -> Iterator[Bar]:
     """A progress bar on the terminal. A file or a pipe gets only the notes."""
     columns = (TextColumn("{task.description}", markup=False), BarColumn(8), _Speed())  # fits into 80 columns
-    with rich.progress.Progress(*columns, console=console, refresh_per_second=4) as drawn:
-        watcher = Bar(drawn)
+    watcher = Bar(rich.progress.Progress(*columns, console=console, refresh_per_second=4))
+    try:
         yield watcher
+    finally:
         watcher.end()
 
 

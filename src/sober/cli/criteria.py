@@ -21,7 +21,10 @@ sober select runs/blocks --criterion udr,pipe ranks the models of a folder by tw
 def criteria(names: Annotated[list[str] | None, Parameter(name="NAME")] = None, /) -> None:
     """List the criteria that choose without labels on one screen, or say all about the criteria that you name.
 
-    Examples: `sober criteria` · `sober criteria udr`
+    For example:
+
+    - `sober criteria`
+    - `sober criteria udr`
 
     Parameters
     ----------

@@ -9,7 +9,10 @@ from sober.cli.options import Folder, OldPictures, number_of_pictures
 def encode(folder: Folder, /, *, pictures: int | None = None, seed: int = 0, sample: OldPictures = None) -> None:
     """Encode pictures with every finished model and keep the codes, for every picture or for random ones.
 
-    Examples: `sober encode runs/blocks` · `sober encode runs/dsprites --pictures 10000`
+    For example:
+
+    - `sober encode runs/blocks`
+    - `sober encode runs/dsprites --pictures 10000`
 
     Parameters
     ----------

@@ -32,7 +32,10 @@ def explore(
     Without PICTURES, the page starts from pictures of the world that the model was trained on. From a folder, it shows
     the model that `fit` chose, or else the model with the best score; --run names another.
 
-    Examples: `sober explore fitted/` · `sober explore runs/blocks --run 3f2a --out blocks.html`
+    For example:
+
+    - `sober explore fitted/`
+    - `sober explore runs/blocks --run 3f2a --out blocks.html`
 
     Parameters
     ----------
@@ -69,6 +72,8 @@ def _opened(path: Path, folder: Results | None, run: str | None) -> Model:
         if folder is None:
             raise RequestError(f"{path} is no folder of results: --run names one of its models")
         return folder.model(folder.run(run))
+    if not path.exists():
+        raise RequestError(f"there is no file or folder {path}")
     if path.is_dir() and folder is not None and not (path / "model.safetensors").exists():
         return folder.model(best_run(folder))
     return load(path)

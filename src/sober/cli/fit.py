@@ -43,7 +43,10 @@ def fit(
     Ctrl-C stops at a checkpoint; the same command, with the same --out, goes on where it stopped. With --steps,
     --minutes is ignored.
 
-    Examples: `sober fit photos/ --out fitted --minutes 30` · `sober fit blocks --out fitted --minutes 2`
+    For example:
+
+    - `sober fit photos/ --out fitted --minutes 30`
+    - `sober fit blocks --out fitted --minutes 2`
 
     Parameters
     ----------

@@ -32,12 +32,16 @@ def leaderboard(
     strengths would give. With one score, the table also has the best setting of each method; the same score chose it,
     which flatters it a little. Without DIR, the results that come with Sober are compared.
 
-    Examples: `sober leaderboard` · `sober leaderboard runs/mine --score mig,udr --world dsprites`
+    For example:
+
+    - `sober leaderboard`
+    - `sober leaderboard runs/mine --score mig,udr --world dsprites`
 
     Parameters
     ----------
     score
-        One or several scores, separated by commas; by default mig, dci_disentanglement and factor_vae.
+        One or several scores, separated by commas; by default mig, dci_disentanglement and factor_vae, if they
+        were measured.
     world
         Only this world.
     as_json
@@ -45,13 +49,13 @@ def leaderboard(
     """
     from sober.report.people_words import PeopleWords
     from sober.requests.results import open_results
-    from sober.results.method_board import SCORES, boards, comparisons
+    from sober.results.method_board import boards, comparisons
     from sober.results.runs import as_runs
     from sober.results.shipped import shipped
 
     opened = {path.name: open_results(path) for path in folders or shipped().values()}
     tables = {name: results.table() for name, results in opened.items()}
-    score_boards = boards(tables, SCORES if score is None else tuple(dict.fromkeys(score.split(","))), world)
+    score_boards = boards(tables, None if score is None else tuple(dict.fromkeys(score.split(","))), world)
     if as_json:
         print(json_text({board.score: board.plain() for board in score_boards}))
         return

@@ -14,6 +14,7 @@ from typing import Any
 
 from cyclopts import (
     App,
+    CoercionError,
     CycloptsError,
     Group,
     MissingArgumentError,
@@ -46,6 +47,7 @@ app = App(
     default_parameter=Parameter(json_list=False, json_dict=False),  # the name of a file may begin with a bracket
     suppress_keyboard_interrupt=False,  # `main` says what stopped and how to go on
 )
+KINDS: dict[type, str] = {int: "a whole number", float: "a number"}  # of values on a command line
 # The end of the overview is not for the help of a command, whose docstring is Markdown.
 COMMAND: dict[str, Any] = {"help_format": "markdown", "help_epilogue": ""}
 GROUPS = groups()
@@ -53,7 +55,11 @@ study = App(
     name="study",
     help="""Plan a study, run it here or on a cluster, see where it stands, and make its tables.
 
-    Examples: `sober study plan sober_look` · `sober study run demo --out runs/demo` · `sober study status runs/demo`
+    For example:
+
+    - `sober study plan sober_look`
+    - `sober study run demo --out runs/demo`
+    - `sober study status runs/demo`
     """,
     group_commands=Group("Commands", help_formatter=OneLineEach(STUDY_COMMANDS)),
     group=GROUPS["study"],
@@ -128,6 +134,8 @@ def _one_line(error: Exception) -> str:
         command = " ".join(["sober", *(error.command_chain or ())])
         missing = f"a value for {error.keyword}" if error.keyword else error.argument.name
         return f"{command} needs {missing} (see {command} --help)"
+    if isinstance(error, CoercionError) and error.token is not None and error.target_type in KINDS:
+        return f"{error.token.keyword or error.token.value} needs {KINDS[error.target_type]}, not {error.token.value!r}"
     text = " ".join(str(error).split())
     return text if isinstance(error, RequestError) else f"{text} (see sober --help)"
 

@@ -23,7 +23,10 @@ def merge(
     Every run comes once, and every number that two sources have must be the same in both. Run it again with more
     sources, or after a stop: it goes on.
 
-    Examples: `sober merge gpu/archives --out all` · `sober merge monday tuesday --out week`
+    For example:
+
+    - `sober merge gpu/archives --out all`
+    - `sober merge monday tuesday --out week`
     """
     from sober.requests.merge import merge as merge_results
 

@@ -24,7 +24,10 @@ sober train blocks --method beta_tcvae --set beta=2,4 --seeds 3 --out runs/mine 
 def methods(names: Annotated[list[str] | None, Parameter(name="NAME")] = None, /) -> None:
     """List the training methods and the nets on one screen, or say all about the ones that you name.
 
-    Examples: `sober methods` · `sober methods beta_tcvae dava`
+    For example:
+
+    - `sober methods`
+    - `sober methods beta_tcvae dava`
 
     Parameters
     ----------

@@ -25,7 +25,10 @@ sober score codes.npz --metrics mig,dci measures these two."""
 def metrics(names: Annotated[list[str] | None, Parameter(name="NAME")] = None, /) -> None:
     """List the metrics on one screen, or say all about the metrics or scores that you name.
 
-    Examples: `sober metrics` · `sober metrics mig dci_completeness`
+    For example:
+
+    - `sober metrics`
+    - `sober metrics mig dci_completeness`
 
     Parameters
     ----------

@@ -25,8 +25,8 @@ Set = Annotated[list[str] | None, Parameter(name="--set", negative=())]
 Preference = Annotated[
     Prefer | None,
     Parameter(
-        help="What codes should keep: few (the most agreement, often few latents), balanced (agreement among the half "
-        "of the models that explain the pictures best; the default) or complete (among the best third)."
+        help="What codes should keep: few (the most agreement, often few latents), balanced (agreement among models "
+        "that keep 90% of what the best one keeps of a picture; the default) or complete (95%)."
     ),
 ]
 Json = Annotated[bool, Parameter(name="--json", negative=())]

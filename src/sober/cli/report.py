@@ -11,7 +11,10 @@ from sober.cli.options import Folder
 def report(folder: Folder, /, *, out: Path | None = None, figures: Path | None = None) -> None:
     """Write the report of a folder's results: one HTML file that opens anywhere, without a network.
 
-    Examples: `sober report runs/demo` · `sober report runs/demo --out demo.html --figures figures/`
+    For example:
+
+    - `sober report runs/demo`
+    - `sober report runs/demo --out demo.html --figures figures/`
 
     Parameters
     ----------

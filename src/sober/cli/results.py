@@ -16,7 +16,10 @@ def results(name: Annotated[str | None, Parameter(name="NAME", help="One of them
 
     Open results by their name, as in `sober report NAME`, `sober tables NAME` or, in Python, `sober.results("NAME")`.
 
-    Examples: `sober results` · `sober results rooms_on_a_cpu`
+    For example:
+
+    - `sober results`
+    - `sober results rooms_on_a_cpu`
     """
     if name is None:
         _list()

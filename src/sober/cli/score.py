@@ -58,9 +58,15 @@ def score(
     With several files, Sober compares their codes: it prints all scores, and which differences are real. The files must
     have the same rows and factors.
 
-    Examples: `sober score codes.csv --factors labels.csv` · `sober score all.csv --factors shape,colour` ·
-    `sober score codes.npz` · `sober score codes.npz --metrics mig,dci --json` · `sober score runs/blocks` ·
-    `sober score runs/blocks --tasks downstream` · `sober score layer1.npz layer2.npz --out compare.html`
+    For example:
+
+    - `sober score codes.csv --factors labels.csv`
+    - `sober score all.csv --factors shape,colour`
+    - `sober score codes.npz`
+    - `sober score codes.npz --metrics mig,dci --json`
+    - `sober score runs/blocks`
+    - `sober score runs/blocks --tasks downstream`
+    - `sober score layer1.npz layer2.npz --out compare.html`
 
     Parameters
     ----------

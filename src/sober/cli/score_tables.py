@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sober.metrics import Meaning, Scores
     from sober.metrics.scoring.score import ScoreRow
     from sober.requests.results import Results
+    from sober.types import Run
 
 FEW = 6  # scores of a folder's models that are all shown; of more, only the headline scores
 MORE_SCORES = "--json prints them, --metrics NAME,NAME chooses a few"
@@ -70,6 +71,10 @@ def _score_table(rows: Sequence[ScoreRow], names: Mapping[str, str], layout: Lay
     def number(value: float | None) -> str:
         return "" if value is None else f"{value:.{layout.digits}f}"
 
+    def value_of(row: ScoreRow) -> str:
+        is_count = meaning_of[row.name].better == "neither" and float(row.value).is_integer()
+        return f"{row.value:.0f}" if is_count else number(row.value)
+
     meaning_of = meanings()
     columns = [Column("score", style="bold")]
     columns += [Column(heading, "right") for heading in ("value", "corrected", "±", "chance", "p", "range")]
@@ -77,7 +82,8 @@ def _score_table(rows: Sequence[ScoreRow], names: Mapping[str, str], layout: Lay
     cells = [
         [
             row.name + ("" if layout.has_range else ARROWS[meaning_of[row.name].better]),
-            *map(number, (row.value, row.corrected, row.error, row.chance.mean if row.chance else None)),
+            value_of(row),
+            *map(number, (row.corrected, row.error, row.chance.mean if row.chance else None)),
             row.chance.p_text if row.chance else "",
             _range(meaning_of[row.name]) if layout.has_range else "",
             " ".join(names[flag] for flag in row.flags),
@@ -142,13 +148,19 @@ def model_lines(results: Results, rows: pl.DataFrame) -> Iterator[FittedTable | 
             *(_cell(values.get(run.identity, {}).get(name)) for name in few),
             " ".join(sorted(flags.get(run.identity, ()))),
         ]
-        for run in results.finished
+        for run in _by_setting(results)
     ]
     yield FittedTable(columns, cells, title=results.summary(), rest=MORE_SCORES)
     if hidden := len(names) - len(few):
         yield Text(f"{counted(hidden, 'more score')} of each model: {MORE_SCORES}", style="dim")
     for flag in sorted(set().union(*flags.values())):
         yield Text.assemble((flag, "yellow"), f"  {FLAGS[flag]}")
+
+
+def _by_setting(results: Results) -> list[Run]:
+    """The finished runs, those of one setting together."""
+    settings = list(dict.fromkeys(map(results.words, results.finished)))
+    return sorted(results.finished, key=lambda run: settings.index(results.words(run)))
 
 
 def _title(name: str, meaning_of: Mapping[str, Meaning]) -> str:

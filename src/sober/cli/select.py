@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from sober.criteria.ranked_models import RankedModel, RankedSetting
 
 # The columns that name a model in a ranking.
-MODEL = (Column("place"), Column("model", style="cyan", wraps=True), Column("run"))
+MODEL = (Column("#"), Column("model", style="cyan", wraps=True), Column("seed", "right"), Column("run"))
 
 
 def select(
@@ -39,13 +40,11 @@ def select(
     you prefer. With --criterion, models go by their mean rank under these criteria instead. The criteria's scores go
     into the folder's table; scores that are already there are not computed again.
 
-    Examples:
+    For example:
 
-    `sober select runs/blocks`
-
-    `sober select runs/blocks --prefer complete`
-
-    `sober select runs/blocks --criterion udr,pipe_rec --set mixing=permuted`
+    - `sober select runs/blocks`
+    - `sober select runs/blocks --prefer complete`
+    - `sober select runs/blocks --criterion udr,pipe_rec --set mixing=permuted`
 
     Parameters
     ----------
@@ -109,7 +108,7 @@ def ranking_table(words: Callable[[Run], str], ranking: Ranking, top: int) -> Fi
     If no model is trained far enough, how often a model came first means nothing and is left out.
     """
     models, is_certain = ranking.models[:top], ranking.verdict.certainty is not None
-    facts = [Column(name, "right") for name in ("latents", "first", "places")]
+    facts = [Column("latents", "right"), Column("first", "right"), Column("places", "right", optional=True)]
     flags = Column("flags", style="yellow", wraps=True)
     rows = []
     for model in models:
@@ -127,7 +126,7 @@ def settings_table(ranking: Ranking, top: int) -> FittedTable:
     for setting in ranking.settings[:top]:
         first = f"{setting.first:.0%}" if is_certain else ""
         rows.append([str(setting.place), setting.words, *_scores(setting, ranking), first, str(len(setting.runs))])
-    names = [Column("place"), Column("setting", style="cyan", wraps=True)]
+    names = [Column("#"), Column("setting", style="cyan", wraps=True)]
     columns = [*names, *_criteria(ranking), Column("first", "right"), Column("seeds", "right")]
     first_of = f", the first {top} of {len(ranking.settings)}" if len(ranking.settings) > top else ""
     return FittedTable(columns, rows, f"settings: medians over seeds{first_of}")
@@ -143,7 +142,7 @@ def latents_table(words: Callable[[Run], str], ranking: Ranking) -> FittedTable:
 
 
 def _names(words: Callable[[Run], str], model: RankedModel) -> list[str]:
-    return [str(model.place), f"{words(model.run)}, seed {model.run.seed}", model.run.identity[:8]]
+    return [str(model.place), words(model.run), str(model.run.seed), model.run.identity[:8]]
 
 
 def _criteria(ranking: Ranking) -> list[Column]:
@@ -157,4 +156,13 @@ def _criteria(ranking: Ranking) -> list[Column]:
 
 
 def _scores(ranked: RankedModel | RankedSetting, ranking: Ranking) -> list[str]:
-    return [f"{ranked.scores[label]:.3f}" for label in ranking.criteria]
+    """The scores, with as many digits as the largest of a column needs to be read."""
+    largest = {
+        label: max(
+            (abs(model.scores[label]) for model in ranking.models if math.isfinite(model.scores[label])), default=0
+        )
+        for label in ranking.criteria
+    }
+    return [
+        f"{ranked.scores[label]:.{3 - sum(largest[label] >= ten for ten in (10, 100, 1000))}f}" for label in largest
+    ]

@@ -37,14 +37,20 @@ def list_() -> None:
     for name in shipped():
         study, _ = find_study(name)
         runs = len(plan(study).runs)
-        console.print(line((name, "bold"), f"  {study.title} ", (f"({counted(runs, 'run')})", "dim")))
-        indented(line((f"{study.paper}; scales: {listed(study.scales) or 'none'}", "dim")))
+        scales = f"; scales: {listed(study.scales)}" if study.scales else ""
+        console.print(line((name, "bold"), (f"  {counted(runs, 'run')}{scales}", "dim")))
+        indented(study.title)
+        indented(line((study.paper, "dim")))
 
 
 def plan_(study: StudyName, /, *, scale: str | None = None, together: int = STUDY_TOGETHER) -> None:
     """Print the runs of a study, and how much time and disk they need. Nothing is run.
 
-    Examples: `sober study plan sober_look` · `sober study plan sober_look --scale small` · `sober study plan mine.py`
+    For example:
+
+    - `sober study plan sober_look`
+    - `sober study plan sober_look --scale small`
+    - `sober study plan mine.py`
 
     Parameters
     ----------
@@ -104,13 +110,11 @@ def run_(
 
     Several processes, on one machine or on many that share the folder, may run the same command at once.
 
-    Examples:
+    For example:
 
-    `sober study run demo --out runs/demo`
-
-    `sober study run sober_look --scale small --out runs/sober_look`
-
-    `sober study run mine.py --out runs/mine --engine ray --address auto`
+    - `sober study run demo --out runs/demo`
+    - `sober study run sober_look --scale small --out runs/sober_look`
+    - `sober study run mine.py --out runs/mine --engine ray --address auto`
 
     Parameters
     ----------

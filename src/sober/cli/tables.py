@@ -21,6 +21,15 @@ if TYPE_CHECKING:
     from sober.results.paper_check.checklist import Item, Paper
     from sober.results.paper_check.paper_numbers import ComparedNumber
 
+# What columns of estimates mean.
+COLUMNS = {
+    "n": "how many models",
+    "low": "where the 95% interval of value begins",
+    "high": "where it ends",
+    "lower": "the first quartile of the models",
+    "upper": "the third",
+    "best": "the probability that a model of this setting is the best if one of each is drawn",
+}
 Only = Annotated[list[str] | None, Parameter(negative=())]
 
 
@@ -39,8 +48,11 @@ def tables(
 
     With --paper, print a paper's numbers beside ours, with their difference, and whether their intervals overlap.
 
-    Examples: `sober tables runs/sober_look` · `sober study tables runs/demo --names leaderboard,transfer` ·
-    `sober study tables runs/sober_look --paper sober_look --only "Table 5a"`
+    For example:
+
+    - `sober tables runs/sober_look`
+    - `sober study tables runs/demo --names leaderboard,transfer`
+    - `sober study tables runs/sober_look --paper sober_look --only "Table 5a"`
 
     Parameters
     ----------
@@ -83,7 +95,11 @@ def print_tables(results: Results, names: list[str] | None, out: Path, resamples
         write_table(table, out)
         title = table.table.title
         console.print(frame_table(words.in_table(table).frame, title, f"{out} has all of them"))
-        console.print(f"{table.caption.removeprefix(title).strip()}\n", style="dim")
+        paper = table.table.paper
+        caption = table.caption.removeprefix(title).strip().replace(f"({paper})", f"As in {paper}", 1)
+        console.print(caption, style="dim")
+        meanings = [f"{name}: {COLUMNS[name]}" for name in table.frame.columns if name in COLUMNS]
+        console.print(f"{'; '.join(meanings)}\n" if meanings else "", style="dim")
     for name, why in lacking.items():
         console.print(f"{name}: {why}", style="dim")
     if tables:

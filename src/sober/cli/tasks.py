@@ -22,7 +22,10 @@ sober score runs/blocks --tasks downstream performs one with the models of a fol
 def tasks(names: Annotated[list[str] | None, Parameter(name="NAME")] = None, /) -> None:
     """List the tasks on one screen, or say all about the tasks that you name.
 
-    Examples: `sober tasks` · `sober tasks downstream`
+    For example:
+
+    - `sober tasks`
+    - `sober tasks downstream`
 
     Parameters
     ----------

@@ -41,11 +41,10 @@ def train(
 
     Ctrl-C stops at a checkpoint; the same command goes on where it stopped.
 
-    Examples:
+    For example:
 
-    `sober train blocks --set beta=1,2,4 --seeds 4 --steps 6000 --latents 6 --learning-rate 1e-3 --out runs/blocks`
-
-    `sober train dsprites --method beta_tcvae --sweep sober_look --seeds 5 --out runs/dsprites`
+    - `sober train blocks --set beta=1,2,4 --seeds 4 --steps 6000 --latents 6 --learning-rate 1e-3 --out runs/blocks`
+    - `sober train dsprites --method beta_tcvae --sweep sober_look --seeds 5 --out runs/dsprites`
 
     Parameters
     ----------

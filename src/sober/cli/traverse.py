@@ -23,7 +23,10 @@ def traverse(
     draws the models that the report shows, the best first; before a report is made, for each setting the seed with the
     lowest final loss. All models in the picture are of one world.
 
-    Examples: `sober traverse runs/blocks` · `sober traverse runs/blocks --runs 3f2a,91c0 --out two.png`
+    For example:
+
+    - `sober traverse runs/blocks`
+    - `sober traverse runs/blocks --runs 3f2a,91c0 --out two.png`
 
     Parameters
     ----------

@@ -38,8 +38,12 @@ def worlds(
 
     A drawing has random pictures, and for each factor a row in which only this factor changes.
 
-    Examples: `sober worlds` · `sober worlds rooms` · `sober worlds --show rooms` ·
-    `sober worlds --show "dsprites | keep x y shape=heart"`
+    For example:
+
+    - `sober worlds`
+    - `sober worlds rooms`
+    - `sober worlds --show rooms`
+    - `sober worlds --show "dsprites | keep x y shape=heart"`
 
     Parameters
     ----------

@@ -1,17 +1,23 @@
 """How one model is chosen from several without labels: agreement is weighed against what the codes keep.
 
 Models agree most about codes that keep little: what is left is easy to find again. So a rule looks at agreement only
-among the models that explain their pictures best. The wish of a person says how many of them count:
+among models that keep nearly as much of their pictures as the best one does. A model keeps
 
-    few         all models: the most agreement, often with few latents
-    balanced    the half with the lowest loss
-    complete    the third with the lowest loss
+    k = (loss of the mean picture - loss) / (loss of the mean picture - lowest loss)
+
+of what the best model keeps: 1 for the best, 0 for one whose reconstructions are no better than the mean picture. The
+wish of a person says how much it must be:
+
+    few         anything: the most agreement, often with few latents
+    balanced    nine tenths
+    complete    nineteen twentieths
 
 docs/criteria/choosing.md says how this was decided, and how often each rule was right.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple, get_args
 
 import numpy as np
@@ -23,7 +29,7 @@ from sober.errors import RequestError, choices
 from sober.short_text import as_call
 
 AGREEMENT = "udr"  # the criterion that says how far models agree
-LOSS = "elbo"  # the criterion that says how well a model explains its pictures, in nats
+LOSS = "reconstruction"  # the criterion that says how much of a picture a model loses, in nats
 BEST_QUARTER = 0.75  # a choice was right if its model beat this share of the other models by labels
 
 
@@ -39,17 +45,20 @@ class Record(NamedTuple):
         return as_call(self)
 
     def sentence(self) -> str:
-        return (
+        quarter = (
             f"Choices this sure were one of the best quarter of the models in {self.best_quarter} of {self.families} "
-            f"families with labels, and one of the better half in {self.better_half}."
+            "families with labels"
         )
+        if self.best_quarter == self.families:
+            return f"{quarter}."
+        return f"{quarter}, and one of the better half in {self.better_half}."
 
 
 class ChoiceRule(NamedTuple):
-    """Keeps the `share` of the models with the lowest loss, and prefers high agreement among them."""
+    """Among the models that keep at least a share of what the best one keeps, prefers high agreement."""
 
     prefer: Prefer
-    share: float
+    least: float  # share
     among: str  # those models, in words
     records: tuple[Record, ...]  # the surest first
 
@@ -61,14 +70,22 @@ class ChoiceRule(NamedTuple):
         return AGREEMENT, LOSS
 
     def ranks(
-        self, disagreement: Float[np.ndarray, "*R M"], loss: Float[np.ndarray, "*R M"], unfit: Bool[np.ndarray, " M"]
+        self, disagreement: Float[np.ndarray, "*R M"], shares: Float[np.ndarray, "*R M"], unfit: Bool[np.ndarray, " M"]
     ) -> Float[np.ndarray, "*R M"]:
-        """The lowest is the best. Models whose loss is too high come after the others, and unfit models come last."""
+        """The lowest is the best. Models that keep too small a share come after the others, and unfit ones last."""
         models = unfit.size
-        count = np.ceil(self.share * np.count_nonzero(~unfit))
-        place = scipy.stats.rankdata(np.where(unfit, np.inf, loss), method="min", axis=-1)
-        behind = (place > count) | unfit
+        behind = (shares < self.least) | unfit
         return scipy.stats.rankdata(disagreement, axis=-1) + models * behind + models * unfit
+
+    def most_loss(
+        self, loss: Float[np.ndarray, " M"], of_mean_picture: Float[np.ndarray, " M"], unfit: Bool[np.ndarray, " M"]
+    ) -> float | None:
+        """The highest loss of a model that keeps enough; None if any does."""
+        gain = np.where(unfit, -np.inf, of_mean_picture - loss)
+        best = int(gain.argmax())
+        if math.isinf(self.least) or not gain[best] > 0:
+            return None
+        return float(of_mean_picture[best] - self.least * gain[best])
 
     def record(self, certainty: float) -> Record:
         """How often choices of this certainty were right."""
@@ -78,18 +95,31 @@ class ChoiceRule(NamedTuple):
 # docs/make_choosing.py counts the records; a test compares them.
 RULES: dict[Prefer, ChoiceRule] = {
     "few": ChoiceRule(
-        "few", 1.0, "all models",
-        (Record(0.75, 5, 9, 9), Record(0.5, 7, 13, 13), Record(0.0, 27, 36, 44)),
+        "few", -math.inf, "all models",
+        (Record(0.75, 5, 9, 11), Record(0.5, 7, 14, 15), Record(0.0, 27, 37, 47)),
     ),
     "balanced": ChoiceRule(
-        "balanced", 1 / 2, "the half of the models with the lowest loss",
-        (Record(0.75, 15, 15, 15), Record(0.5, 10, 18, 20), Record(0.0, 13, 28, 31)),
+        "balanced", 0.9, "the models that keep at least 90% of what the best one keeps of a picture",
+        (Record(0.75, 7, 8, 8), Record(0.5, 12, 18, 19), Record(0.0, 30, 43, 46)),
     ),
     "complete": ChoiceRule(
-        "complete", 1 / 3, "the third of the models with the lowest loss",
-        (Record(0.75, 16, 21, 22), Record(0.5, 8, 19, 24), Record(0.0, 8, 14, 20)),
+        "complete", 0.95, "the models that keep at least 95% of what the best one keeps of a picture",
+        (Record(0.75, 10, 16, 17), Record(0.5, 15, 21, 25), Record(0.0, 14, 24, 31)),
     ),
 }  # fmt: skip
+
+
+def kept_shares(
+    loss: Float[np.ndarray, "*R M"], of_mean_picture: Float[np.ndarray, " M"], unfit: Bool[np.ndarray, " M"]
+) -> Float[np.ndarray, "*R M"]:
+    """How much each model keeps of a picture, as a share of what the best fit model keeps.
+
+    `of_mean_picture` is the loss if every picture is reconstructed as the mean picture. If no model does better than
+    that, all keep the same.
+    """
+    gain = of_mean_picture - loss
+    best = np.where(unfit, -np.inf, gain).max(axis=-1, keepdims=True)
+    return np.where(best > 0, gain / np.where(best > 0, best, 1.0), 1.0)
 
 
 def find_rule(prefer: str) -> ChoiceRule:

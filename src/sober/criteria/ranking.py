@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
-from sober.criteria.choice_rule import AGREEMENT, LOSS, ChoiceRule
+from sober.criteria.choice_rule import AGREEMENT, LOSS, ChoiceRule, kept_shares
 from sober.criteria.criterion import REPLICATES, UNFIT, Criterion, Judgement
 from sober.criteria.ranked_models import RankedModel, RankedSetting
 from sober.criteria.registry import criterion_words
 from sober.criteria.verdict import Training, Verdict, decide
 from sober.errors import RequestError, counted
-from sober.short_text import as_table, in_words
+from sober.short_text import as_table
 from sober.types import Run
 
 Combine = Callable[[Sequence[Float[np.ndarray, "*R M"]], np.ndarray], Float[np.ndarray, "*R M"]]
@@ -54,17 +54,17 @@ class Ranking:
 
     def rows(self) -> list[dict[str, object]]:
         """Models as the rows of a table. How often each came first is left out if no model is trained far enough."""
+        words = {run: setting.words for setting in self.settings for run in setting.runs}
         return [
             {
                 "place": model.place,
+                "setting": words[model.run],
+                "seed": model.run.seed,
                 "run": model.run.identity[:8],
                 **{label: f"{score:.3f}" for label, score in model.scores.items()},
                 "latents": f"{model.informative} of {model.run.latents}",
                 "first": "" if self.verdict.certainty is None else f"{model.first:.0%}",
                 "flags": " ".join(model.flags),
-                "seed": model.run.seed,
-                "method": model.run.method,
-                "hyper": in_words(model.run.hyper, 60),
             }
             for model in self.models
         ]
@@ -106,6 +106,7 @@ def ranking(
     *,
     words: Callable[[Run], str],
     rule: ChoiceRule | None = None,
+    of_mean_picture: Float[np.ndarray, " M"] | None = None,
     left_out: Sequence[Run] = (),
     training: Training | None = None,
     fewest_steps: int = 0,
@@ -114,8 +115,8 @@ def ranking(
     """Ranks runs by judgements of these runs: by a rule, which needs its two criteria, or by mean ranks.
 
     `informative` counts the informative latents of each run's model, and `words` describes its setting. The label of a
-    judgement is the name of its criterion, longer if the criterion is used twice. `training` and `fewest_steps` are for
-    the verdict.
+    judgement is the name of its criterion, longer if the criterion is used twice. A rule needs the loss of the mean
+    picture. `training` and `fewest_steps` are for the verdict.
     """
     if not judgements:
         raise RequestError("name at least one criterion to rank by")
@@ -127,7 +128,13 @@ def ranking(
         label: _losses(criterion, judgement, rng.integers(0, len(judgement.replicates), REPLICATES))
         for label, (criterion, judgement) in judgements.items()
     }
-    combined = _mean_ranks if rule is None else _by_rule(rule, list(judgements))
+    combined: Combine = _mean_ranks
+    most_loss = None
+    if rule is not None:
+        assert of_mean_picture is not None
+        most_loss = rule.most_loss(losses[LOSS].scores, of_mean_picture, unfit)
+        losses[LOSS] = losses[LOSS].negated_shares(of_mean_picture, unfit)
+        combined = _by_rule(rule, list(judgements))
     ranks = combined([loss.scores for loss in losses.values()], unfit)  # (M,)
     replicate_ranks = combined([loss.replicates for loss in losses.values()], unfit)  # (R, M)
     places = scipy.stats.rankdata(replicate_ranks, method="min", axis=1)
@@ -151,7 +158,8 @@ def ranking(
     settings = _settings(runs, judgements, losses, combined, words, rng)
     verdict = decide(models, settings, tuple(criteria), words=words, rule=rule, training=training, fewest=fewest_steps)
     if rule is not None and verdict.certainty is not None:
-        verdict = dataclasses.replace(verdict, gives_up=_gives_up(models, words))
+        shares = dict(zip(runs, -losses[LOSS].scores, strict=True))
+        verdict = dataclasses.replace(verdict, gives_up=_gives_up(models, shares, words), most_loss=most_loss)
     return Ranking(criteria, models, settings, tuple(left_out), verdict)
 
 
@@ -160,6 +168,10 @@ class _Losses(NamedTuple):
 
     scores: Float[np.ndarray, " M"]
     replicates: Float[np.ndarray, "R M"]
+
+    def negated_shares(self, of_mean_picture: Float[np.ndarray, " M"], unfit: Bool[np.ndarray, " M"]) -> _Losses:
+        """Losses of pictures as shares of a picture that models keep, negated: the lowest stays the best."""
+        return _Losses(*(-kept_shares(losses, of_mean_picture, unfit) for losses in self))
 
 
 def _losses(criterion: Criterion, judgement: Judgement, indices: Int[np.ndarray, " R"]) -> _Losses:
@@ -178,33 +190,33 @@ def _by_rule(rule: ChoiceRule, labels: Sequence[str]) -> Combine:
     """Combines losses under these labels by a rule."""
 
     def combined(losses: Sequence[Float[np.ndarray, "*R M"]], unfit: np.ndarray) -> Float[np.ndarray, "*R M"]:
-        return rule.ranks(losses[labels.index(AGREEMENT)], losses[labels.index(LOSS)], unfit)
+        return rule.ranks(losses[labels.index(AGREEMENT)], -losses[labels.index(LOSS)], unfit)
 
     return combined
 
 
-def _gives_up(models: Sequence[RankedModel], words: Callable[[Run], str]) -> str:
-    """Compares the chosen model with the most agreeing model and with the least lossy model, in sentences."""
+def _gives_up(models: Sequence[RankedModel], shares: Mapping[Run, float], words: Callable[[Run], str]) -> str:
+    """Compares the chosen model with the most agreeing and the most keeping model, in sentences.
+
+    `shares` is how much each run's model keeps of a picture, as a share of what the best one keeps.
+    """
     chosen, fit = models[0], [model for model in models if not set(model.flags) & set(UNFIT)]
     agreeing = max(fit, key=lambda model: model.scores[AGREEMENT], default=chosen)
-    keeping = min(fit, key=lambda model: model.scores[LOSS], default=chosen)
-    if not np.isfinite([model.scores[LOSS] for model in (chosen, agreeing, keeping)]).all():
-        return ""  # codes without a spread
+    keeping = max(fit, key=lambda model: shares[model.run], default=chosen)
     sentences = []
     if agreeing.scores[AGREEMENT] > chosen.scores[AGREEMENT]:
-        nats = agreeing.scores[LOSS] - chosen.scores[LOSS]
         sentences.append(
             f"{words(agreeing.run)}, seed {agreeing.run.seed}, agrees most with the other models (UDR "
-            f"{agreeing.scores[AGREEMENT]:.2f}, the chosen one {chosen.scores[AGREEMENT]:.2f}), but its loss is "
-            f"{nats:,.1f} nats higher."
+            f"{agreeing.scores[AGREEMENT]:.2f}, the chosen one {chosen.scores[AGREEMENT]:.2f}), but keeps only "
+            f"{shares[agreeing.run]:.0%} of what the best model keeps of a picture, the chosen one "
+            f"{shares[chosen.run]:.0%}."
         )
-    if keeping.scores[LOSS] < chosen.scores[LOSS]:
-        nats = chosen.scores[LOSS] - keeping.scores[LOSS]
+    if shares[keeping.run] > shares[chosen.run]:
         sentences.append(
-            f"{words(keeping.run)}, seed {keeping.run.seed}, has the lowest loss, {nats:,.1f} nats below the chosen "
-            f"one, but its UDR is {keeping.scores[AGREEMENT]:.2f}."
+            f"{words(keeping.run)}, seed {keeping.run.seed}, keeps the most, but its UDR is "
+            f"{keeping.scores[AGREEMENT]:.2f}."
         )
-    return " ".join(sentences) or "No other model agrees more, and none has a lower loss."
+    return " ".join(sentences) or "No other model agrees more, and none keeps more of a picture."
 
 
 def _share_of_first(ranks: Float[np.ndarray, "R M"], rng: np.random.Generator) -> Float[np.ndarray, " M"]:

@@ -94,7 +94,8 @@ class Verdict:
     steps: int | None = None  # that would do, if the models are not trained far enough
     minutes: float | None = None  # that would do
     prefer: str = ""  # the wish that the choice follows; empty if the criteria have equal weight
-    gives_up: str = ""  # compares the model with the most agreeing and the least lossy one, in words
+    gives_up: str = ""  # compares the model with the most agreeing and the most keeping one, in words
+    most_loss: float | None = None  # nats that a model may lose of a picture to be chosen, at most; None: any
     best_setting: str = ""  # by the median over seeds, in words, where a rule chose a model of another one
     loss_of_training: bool = False  # whether the loss comes from the last training steps, as the models are not here
 
@@ -107,15 +108,16 @@ class Verdict:
         return f"{self.setting}, seed {self.seed} (run {self.run[:8]})"
 
     def sentence(self) -> str:
-        """The verdict in one or two sentences."""
+        """The verdict in a few sentences."""
+        return " ".join(filter(None, [self.statement(), self.how_often_right(), *self.unchecked()]))
+
+    def statement(self) -> str:
+        """The verdict and how sure it is, without how often such a choice was right elsewhere."""
         if self.kind == "not trained far enough":
             lacking = f"Not trained far enough to choose from: {'; '.join(self.reasons)}."
             return " ".join([lacking, *self._that_would_do()])
         among = f"of {counted(self.models, 'model')}"
         first = f"came first in {self.certainty:.0%} of {self.draws} draws of pictures and partners"
-        unchecked = [] if self.checked else ["How far the models are trained could not be checked: they are not here."]
-        if self.loss_of_training:
-            unchecked.append("For the same reason the loss comes from the last steps of training.")
         if self.kind == "this one":
             sentences = [f"Use this one, {among}: {self.model}.", f"{self._by()} it {first}."]
         else:
@@ -123,10 +125,33 @@ class Verdict:
                 f"Undecided: {'; '.join(self.reasons)}.",
                 f"The best placed {among} is {self.model}: it {first}.",
             ]
-        if self.best_setting:
-            sentences.append(f"By the median over seeds the best setting is another, {self.best_setting}.")
-        right = [self.how_often_right()] if self.prefer else []
-        return " ".join([*sentences, *right, *unchecked])
+        return " ".join([*sentences, *self._best_setting()])
+
+    def why(self) -> str:
+        """Why it is this model, or none, for a page that says beside it which model it is and how sure that is."""
+        if self.kind == "not trained far enough":
+            return self.statement()
+        if self.kind == "undecided":
+            reasons = "; ".join(self.reasons)
+            sentence = f"{reasons[0].upper()}{reasons[1:]}. The best placed of {counted(self.models, 'model')} is "
+            sentence += f"{self.setting}, seed {self.seed}."
+        elif self.prefer:
+            sentence = f"Among {find_rule(self.prefer).among}, its latents agree most with those of the other models."
+        else:
+            sentence = f"{self._by()} it is the best placed of {counted(self.models, 'model')}."
+        return " ".join([sentence, *self._best_setting()])
+
+    def unchecked(self) -> list[str]:
+        """What could not be seen of the models, in sentences."""
+        if self.certainty is None or self.checked:
+            return []
+        loss = ["For the same reason the loss comes from the last steps of training."] if self.loss_of_training else []
+        return ["How far the models are trained could not be checked: they are not here.", *loss]
+
+    def _best_setting(self) -> list[str]:
+        if not self.best_setting:
+            return []
+        return [f"By the median over seeds the best setting is another, {self.best_setting}."]
 
     def _by(self) -> str:
         """By what the models were placed, as the beginning of a sentence."""

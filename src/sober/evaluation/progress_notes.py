@@ -5,8 +5,10 @@ progress/NAME.json   how much of the job of that name is done
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -21,6 +23,17 @@ class StageWatcher(Protocol):
     """A watcher that also follows the stages after training: encoding, scoring, each task, each criterion."""
 
     def stage(self, stage: str, done: int, total: int) -> None: ...
+
+
+@contextlib.contextmanager
+def shown_stage(watcher: object, stage: str) -> Iterator[None]:
+    """Shows work in one piece, which cannot say how much of it is done, if the watcher follows stages."""
+    shows = watcher.stage if isinstance(watcher, StageWatcher) else None
+    if shows:
+        shows(stage, 0, 1)
+    yield
+    if shows:
+        shows(stage, 1, 1)
 
 
 @runtime_checkable

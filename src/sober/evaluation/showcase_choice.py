@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,15 +34,20 @@ def show(folder: Folder, family: Family, pictures: Pictures) -> None:
     """Saves the showcases that chosen models of a world lack."""
     by_identity = {run.identity: run for run in family.runs}
     chosen = [by_identity[identity] for identity in chosen_models(folder.store.table(), family)]
+    show_models(folder, family, chosen, pictures)
+    with_showcase = [run.identity for run in chosen if showcase_path(folder.path, run.identity).exists()]
+    write_json(_marker(folder, family), {"world": family.label, "runs": with_showcase})
+
+
+def show_models(folder: Folder, family: Family, runs: Sequence[Run], pictures: Pictures) -> None:
+    """Saves the showcases that these models of a world lack."""
     lacking = [
-        run for run in chosen if not showcase_path(folder.path, run.identity).exists() and has_weights(folder.path, run)
+        run for run in runs if not showcase_path(folder.path, run.identity).exists() and has_weights(folder.path, run)
     ]
     for run, codes in encode(family, lacking, pictures=pictures) if lacking else ():
         if fit_to_judge(codes):  # a model that diverged has nothing to show
             index = picture_index(family.world, pictures)
             keep_showcase(folder.path, model_of(folder.path, run), codes, family.world, index)
-    with_showcase = [run.identity for run in chosen if showcase_path(folder.path, run.identity).exists()]
-    write_json(_marker(folder, family), {"world": family.label, "runs": with_showcase})
 
 
 def is_shown(folder: Folder, family: Family) -> bool:

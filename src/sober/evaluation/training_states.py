@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
 
 from sober.contracts import ProgressCallback
 from sober.criteria.criterion import Evidence, all_finite, seen_by
@@ -17,40 +14,17 @@ from sober.criteria.reconstruction_errors import reconstruction_errors
 from sober.criteria.udr import informative_latents
 from sober.criteria.verdict import TrainingState
 from sober.evaluation.context import Context
+from sober.evaluation.mean_picture import MeanPicture, few_rows, mean_picture
 from sober.evaluation.pictures_to_encode import judged_pictures
 from sober.methods import METHODS, hyper_of
-from sober.methods.method import BERNOULLI, pixel_loss
 from sober.models.encode import encode, picture_index
 from sober.models.family import Family
 from sober.models.model import Model, has_weights
 from sober.results.training_state_files import load_training_states, save_training_states
 from sober.types import Run
-from sober.worlds import World
 
-PICTURES = 500  # that are reconstructed
 RECONSTRUCTION = "reconstruction"  # the curve of -log p(x|z), in nats
 TINY = 1e-12
-DARKEST, BRIGHTEST = 1e-4, 1 - 1e-4  # of a mean picture, whose logits must be finite
-
-
-class MeanPicture(NamedTuple):
-    """The mean of some pictures, as a reconstruction of each of them."""
-
-    pictures: Float[np.ndarray, "N H W C"]
-    mean: Float[np.ndarray, "H W C"]
-    squared_error: float  # mean over pictures and pixels
-
-    @staticmethod
-    def of(pictures: Float[np.ndarray, "N H W C"]) -> MeanPicture:
-        mean = pictures.mean(axis=0)
-        return MeanPicture(pictures, mean, float(np.mean((pictures - mean) ** 2)))
-
-    def nats(self, hyper: Mapping[str, Any]) -> float:
-        """-log p(x) of a picture, if p is the likelihood of a method with these settings around the mean picture."""
-        clipped = np.clip(self.mean, DARKEST, BRIGHTEST)
-        logits = np.log(clipped) - np.log1p(-clipped)
-        losses = pixel_loss(jnp.asarray(logits), jnp.asarray(self.pictures), {**BERNOULLI, **hyper})
-        return float(np.asarray(losses, np.float64).sum(axis=(1, 2, 3)).mean())
 
 
 def training_states(
@@ -77,9 +51,9 @@ def _look(
     """Encodes and reconstructs a few pictures with each model."""
     world, pictures = family.world, judged_pictures(context.measure, family.world)  # they have been encoded
     whole_index = picture_index(world, pictures)
-    rows = _few_rows(world, len(whole_index))
+    rows = few_rows(world, len(whole_index))
     index = whole_index[rows]
-    mean_picture = MeanPicture.of(world.render(index).astype(np.float32) / 255)
+    of_world = mean_picture(world, index)
     encoded = encode(family, runs, pictures=pictures, progress=progress)
     codes = {run: seen_by(all_codes, rows) for run, all_codes in encoded}
     finite = [run for run in runs if all_finite(codes[run].mean)]
@@ -92,25 +66,18 @@ def _look(
     states = {}
     for run in runs:
         model = context.model(run)
-        explained = 1 - errors.get(run, math.inf) / max(mean_picture.squared_error, TINY)
+        explained = 1 - errors.get(run, math.inf) / max(of_world.squared_error, TINY)
         reconstructs = RECONSTRUCTION in model.curves  # else pictures are not what its training compares
         states[run] = TrainingState(
             run.steps if METHODS[run.method].losses else 0,
             explained if reconstructs else math.nan,
-            last_fifth(model, mean_picture),
+            last_fifth(model, of_world),
             int(informative_latents(codes[run]).sum()) if run in errors else 0,
         )
     return states
 
 
-def _few_rows(world: World, count: int) -> Int[np.ndarray, " n"]:
-    """The rows of a few pictures: at random, or the first where pictures have a nuisance, which follows the row."""
-    if world.stochastic:
-        return np.arange(min(count, PICTURES))
-    return np.sort(np.random.default_rng(0).permutation(count)[:PICTURES])
-
-
-def last_fifth(model: Model, mean_picture: MeanPicture) -> float:
+def last_fifth(model: Model, of_world: MeanPicture) -> float:
     """The share of a model's progress over the mean picture that the last fifth of its training brought.
 
     1 if it is no better than the mean picture and still improves. NaN if its training has no such curve.
@@ -120,6 +87,6 @@ def last_fifth(model: Model, mean_picture: MeanPicture) -> float:
     if not fifth or not np.isfinite(curve[-2 * fifth :]).all():
         return math.nan
     before, last = curve[-2 * fifth : -fifth].mean(), curve[-fifth:].mean()
-    reference = mean_picture.nats(hyper_of(model.run))
+    reference = of_world.nats(hyper_of(model.run))
     progress = max(reference - last, 0.05 * abs(reference))  # of a model that learned nothing: not noise by noise
     return float(min((before - last) / progress, 1.0))

@@ -9,14 +9,18 @@ import numpy as np
 from sober.results import Runs
 from sober.results.runs import score_meanings
 
-FEW_METRICS, FEW_TASKS = 4, 2  # numbers from metrics and from tasks in a small table, at most
+FEW_METRICS, FEW_TASKS = 3, 2  # numbers from metrics and from tasks in a small table, at most
 
 
 def few_numbers(runs: Runs) -> list[str]:
-    """The numbers for a small table: the leading criteria, then a few metrics and tasks with a better direction."""
+    """The numbers for a small table: a few metrics and tasks with a better direction, then the leading criteria.
+
+    A criterion that was used with several settings has one number.
+    """
     metrics = [name for name in distinct_numbers(runs, runs.metrics()) if runs.numbers[name].sign]
     tasks = [name for name in runs.headline_tasks() if runs.numbers[name].sign]
-    return [*metrics[:FEW_METRICS], *tasks[:FEW_TASKS], *runs.headline_criteria()]
+    criteria = dict.fromkeys(runs.numbers[name].metric for name in runs.headline_criteria())
+    return [*metrics[:FEW_METRICS], *tasks[:FEW_TASKS], *runs.numbers_of(list(criteria))]
 
 
 def distinct_numbers(runs: Runs, names: Iterable[str]) -> list[str]:

@@ -16,6 +16,7 @@ from sober.errors import counted
 from sober.methods import METHODS
 from sober.report.chosen_numbers import distinct_numbers
 from sober.report.people_words import PeopleWords
+from sober.report.sortable_tables import short
 from sober.results import ResultTable, Runs, as_runs, make_tables
 from sober.results.request import FEWEST_STEPS
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 CHOSEN = 4  # metrics that sentences compare, at most
+LABELLED = 2  # metrics in the sentence about a model that was chosen without labels
 FEW = 6  # with fewer runs, a rank correlation says nothing, and the interval of a median is too narrow
 MANY_DIVERGED = 0.1  # if a larger share of runs diverged, the second sentence says so
 
@@ -67,7 +69,7 @@ def findings_of(
     verdicts = verdicts or {}
     frames = {result.table.name: result.frame for result in result_tables}
     evidence = Evidence(runs, frames, runs.headline(), _main_world(runs))
-    first = verdict_sentences(verdicts)
+    first = verdict_sentences(verdicts, runs)
     if any(verdict.kind == "not trained far enough" for verdict in verdicts.values()):
         return [*first, *([_diverged(evidence)] if runs.run_column("diverged").any() else [])]
     labelled = evidence.number == runs.headline_metric()
@@ -82,11 +84,33 @@ def findings_of(
     return sentences if len(sentences) > 2 or verdicts else [*sentences, _counts(runs)]
 
 
-def verdict_sentences(verdicts: Mapping[str, Verdict]) -> list[str]:
-    """The sentence of each verdict, with its world if there are several."""
-    if len(verdicts) == 1:
-        return [verdict.sentence() for verdict in verdicts.values()]
-    return [f"{world}, without labels: {verdict.sentence()}" for world, verdict in verdicts.items()]
+def verdict_sentences(verdicts: Mapping[str, Verdict], runs: Runs) -> list[str]:
+    """The sentences of each verdict, with its world if there are several. If there are labels, they end it."""
+    sentences = {}
+    for world, verdict in verdicts.items():
+        by_labels = labels_sentence(runs, world, verdict)
+        sentences[world] = f"{verdict.statement()} {by_labels}" if by_labels else verdict.sentence()
+    if len(sentences) == 1:
+        return list(sentences.values())
+    return [f"{world}, without labels: {sentence}" for world, sentence in sentences.items()]
+
+
+def labels_sentence(runs: Runs, world: str, verdict: Verdict) -> str:
+    """The place, by labels, of the model that was placed first without them; empty if there are no labels."""
+    of_world = runs.not_diverged()
+    of_world = of_world.where(of_world.run_column("world") == world)
+    placed = of_world.run_column("run") == verdict.run
+    if verdict.certainty is None or not placed.any():
+        return ""
+    parts: list[str] = []
+    for name in [name for name in distinct_numbers(runs, runs.metrics()) if runs.numbers[name].sign][:LABELLED]:
+        values = of_world.oriented(name)
+        value = values[placed][0]
+        if value is not np.ma.masked:
+            place = 1 + int((values > value).sum())
+            among = "" if parts else f" of {values.count():,}"
+            parts.append(f"{place}{among} by {name} ({short(runs.numbers[name].sign * value)})")
+    return f"Labels, which the choice did not see, put it in place {' and '.join(parts)}." if parts else ""
 
 
 def findings_if_hardly_trained(runs: Runs) -> list[str]:

@@ -11,16 +11,16 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sober.agreement.analysis import Analysis
 from sober.criteria.verdict import Verdict
 from sober.errors import RequestError, counted, shell_command
 from sober.report import first_page, page, provenance
 from sober.report.agreement_page import section_html
 from sober.report.chosen_numbers import few_numbers
+from sober.report.component_pictures import FolderAgreement, component_pictures
 from sober.report.explorer import explorer_fragment
 from sober.report.figure import Figure
 from sober.report.figures import drawable, save
-from sober.report.findings import findings_if_hardly_trained, findings_of, hardly_trained
+from sober.report.findings import findings_if_hardly_trained, findings_of, hardly_trained, verdict_sentences
 from sober.report.leaderboard_section import every_run, flags, leaderboard
 from sober.report.model_cards import showcase_fragment
 from sober.report.page import Section
@@ -85,7 +85,7 @@ def report(
     figures: Path | None = None,
     explorer_entries: Sequence[Mapping[str, Any]] = (),
     verdicts: Mapping[str, Verdict] | None = None,
-    agreements: Mapping[str, Analysis] | None = None,
+    agreements: Mapping[str, FolderAgreement] | None = None,
 ) -> Path:
     """Writes the report of a folder of results, and returns its path.
 
@@ -166,7 +166,7 @@ def _sections(
     material: Material,
     frame: pl.DataFrame,
     explorer_entries: Sequence[Mapping[str, Any]],
-    agreements: Mapping[str, Analysis],
+    agreements: Mapping[str, FolderAgreement],
 ) -> list[Section]:
     """The first page, and sections to unfold: each says what is inside."""
     runs, tables = material.runs, material.tables
@@ -174,6 +174,7 @@ def _sections(
     board = leaderboard(runs, tables["leaderboard"], material.verdicts) if "leaderboard" in tables else ""
     models = _models(material)
     measured = provenance.measured_numbers(material.named, material.words.numbers)
+    recurring = _recurring(material.folder, agreements)
     reproduction = provenance.reproduction(
         material.folder, material.request, frame, list(tables.values()), material.lacking
     )
@@ -198,7 +199,7 @@ def _sections(
             "to another metric, to another world",
             _transfer(tables["transfer"]) if "transfer" in tables else "",
         ),
-        _fold("recurs", "What recurs among the models?", "latents that several models share", _recurring(agreements)),
+        _fold("recurs", "What recurs among the models?", "latents that several models share", recurring),
         _drawn(material, "samples", "Means and samples", OF_SAMPLES),
         _drawn(material, "entangled", "Which factors stay entangled?", OF_FACTORS),
         _drawn(material, "training", "How training went", OF_TRAINING),
@@ -209,10 +210,13 @@ def _sections(
     ]
 
 
-def _recurring(agreements: Mapping[str, Analysis]) -> str:
-    """What recurs on each world, from the codes that the folder keeps."""
+def _recurring(folder: Path, agreements: Mapping[str, FolderAgreement]) -> str:
+    """What recurs on each world, from the codes and showcases that the folder keeps."""
     titles = [f"<h3>{escape(world)}</h3>" if len(agreements) > 1 else "" for world in agreements]
-    pieces = (title + section_html(agreement) for title, agreement in zip(titles, agreements.values(), strict=True))
+    pieces = (
+        title + section_html(agreement.analysis, component_pictures(folder, agreement))
+        for title, agreement in zip(titles, agreements.values(), strict=True)
+    )
     return "".join(pieces)
 
 
@@ -226,6 +230,8 @@ def _first_page(material: Material) -> str:
     if material.is_study:
         pair = "" if material.hardly_trained else pair_html(material.folder, runs)
         return first_page.study(runs, verdicts, sentences, notes, pair)
+    on_verdicts = verdict_sentences(verdicts, runs)  # the page itself says what they say
+    sentences = [sentence for sentence in sentences if sentence not in on_verdicts]
     use = f'sober.load("{material.folder.name}").encode(pictures)' if material.request.maker == "fit" else ""
     blank = [
         run
@@ -286,7 +292,8 @@ def _title(material: Material) -> str:
 def _head(material: Material) -> str:
     request, runs, title = material.request, material.runs, _title(material)
     counts = [counted(len(runs.run_frame), "run")]
-    counts += [counted(len(runs.unique(name)), name) for name in ("world", "method", "setting", "seed")]
+    several = [name for name in ("world", "method", "setting", "seed") if len(runs.unique(name)) > 1]
+    counts += [counted(len(runs.unique(name)), name) for name in several]
     scales = [request.scale] if request.scale else [scale or "full study" for scale in runs.scales]
     name = f"{escape(request.name)} · " if request.name and request.name != title else ""
     shared = [

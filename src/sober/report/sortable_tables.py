@@ -46,10 +46,10 @@ def table(caption: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]
 
 
 def short(value: float) -> str:
-    """A number in a cell: three digits after the point, one from 100 on, none from 1,000 on."""
+    """A number in a cell: three digits after the point, two from 10 on, one from 100 on, none from 1,000 on."""
     size = abs(value)
-    text = f"{value:,.0f}" if size >= 1000 else f"{value:.1f}" if size >= 100 else f"{value:.3f}"
-    return text.replace("-", "−")
+    digits = 0 if size >= 1000 else 1 if size >= 100 else 2 if size >= 10 else 3
+    return f"{value:,.{digits}f}".replace("-", "−")
 
 
 def _filter(rows: int, noun: str) -> str:

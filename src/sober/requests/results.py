@@ -169,10 +169,21 @@ class Results(Folder):
 
     def show(self, watcher: Watcher | None = None) -> None:
         """Computes what the report shows of chosen models of each world, unless the folder already has it."""
-        if self.finished and not self.fixed and not self.table(["run"]).is_empty():
-            with needing_extra("decoding"):
-                from sober.evaluation.engine import Evaluation
-            Evaluation(self, Measure(show=True), trains=False, watcher=watcher).all()
+        if not self.finished or self.fixed or self.table(["run"]).is_empty():
+            return
+        with needing_extra("decoding"):
+            from sober.evaluation.engine import Evaluation
+            from sober.evaluation.families import finished_families
+            from sober.evaluation.pictures_to_encode import pictures_to_encode
+            from sober.evaluation.showcase_choice import show_models
+            from sober.requests.select import verdicts
+        measure = Measure(show=True)
+        Evaluation(self, measure, trains=False, watcher=watcher).all()
+        placed = verdicts(self)  # by a rule that may choose none of the models that are best by a criterion
+        for label, family in finished_families(self).items():
+            if label in placed:
+                runs = [run for run in family.runs if run.identity == placed[label].run]
+                show_models(self, family, runs, pictures_to_encode(measure, family.world))
 
     def report(
         self, out: str | Path | None = None, figures: str | Path | None = None, watcher: Watcher | None = None

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from jaxtyping import Float
 
 from sober.criteria import Criterion, Ranking, find_criterion
 from sober.criteria.choice_rule import AGREEMENT, LOSS, ChoiceRule, find_rule
@@ -18,6 +19,8 @@ from sober.errors import RequestError, counted
 from sober.evaluation.engine import Evaluation
 from sober.evaluation.families import families_of, finished_families
 from sober.evaluation.jobs import Job
+from sober.evaluation.mean_picture import losses_of_mean_picture
+from sober.evaluation.pictures_to_encode import judged_pictures
 from sober.evaluation.training_states import training_states
 from sober.models.family import Family
 from sober.models.model import has_weights
@@ -32,7 +35,7 @@ from sober.settings_text import assignments
 from sober.training.progress import Watcher
 from sober.types import NamedSettings, Run, Setting
 
-LOSSES_OF_TRAINING = ("train_reconstruction", "train_kl")  # their sum is the negative ELBO of the last training steps
+LOSS_OF_TRAINING = "train_reconstruction"  # the same number as `LOSS`, in the last training steps
 
 
 def select(
@@ -109,7 +112,7 @@ def ranked(
         evaluation.folder,
         family,
         judgements,
-        evaluation.measure.seed,
+        evaluation.measure,
         rule=rule,
         training=training,
         fewest_steps=0 if wishes is None else wishes.fewest_steps(family.world),
@@ -142,7 +145,7 @@ def _saved_ranking(folder: Folder, family: Family, measure: Measure, rule: Choic
     of_common_runs = {label: judgement.for_runs(common_runs) for label, judgement in judgements.items()}
     states = load_training_states(folder.path, family.label)
     training = states if common_runs <= states.keys() else None
-    return _ranking(folder, family, of_common_runs, measure.seed, rule=rule, training=training)
+    return _ranking(folder, family, of_common_runs, measure, rule=rule, training=training)
 
 
 def _compared(family: Family, judgements: Mapping[str, SavedJudgement]) -> tuple[Run, ...]:
@@ -155,7 +158,7 @@ def _ranking(
     folder: Folder,
     family: Family,
     judgements: Mapping[str, SavedJudgement],
-    seed: int,
+    measure: Measure,
     *,
     rule: ChoiceRule | None,
     training: Mapping[str, TrainingState] | None,
@@ -175,10 +178,11 @@ def _ranking(
         answers,
         words=words_for_people(folder.runs),
         rule=rule,
+        of_mean_picture=None if rule is None else _losses_of_mean_picture(family, measure, runs),
         left_out=left_out,
         training=training,
         fewest_steps=fewest_steps,
-        seed=seed,
+        seed=measure.seed,
     )
     if loss_of_training:
         return dataclasses.replace(result, verdict=dataclasses.replace(result.verdict, loss_of_training=True))
@@ -190,12 +194,15 @@ def _can_decode(folder: Folder) -> bool:
     return all(has_weights(folder.path, run) for family in finished_families(folder).values() for run in family.runs)
 
 
+def _losses_of_mean_picture(family: Family, measure: Measure, runs: Sequence[Run]) -> Float[np.ndarray, " M"]:
+    return losses_of_mean_picture(family.world, judged_pictures(measure, family.world), runs)
+
+
 def _loss_of_training(folder: Folder, runs: Sequence[Run]) -> Judgement:
     """The loss at the end of training in place of the loss on pictures: it places models nearly in the same order."""
     import polars as pl  # noqa: PLC0415 -- training machines may lack it
 
-    rows = folder.store.table(["run", "metric", "value"]).filter(pl.col("metric").is_in(LOSSES_OF_TRAINING))
-    losses = rows.group_by("run").agg(pl.col("value").sum(), pl.len()).filter(pl.col("len") == len(LOSSES_OF_TRAINING))
+    losses = folder.store.table(["run", "metric", "value"]).filter(pl.col("metric") == LOSS_OF_TRAINING)
     by_run = dict(losses.select("run", "value").iter_rows())
     if missing := [run for run in runs if by_run.get(run.identity) is None]:
         raise RequestError(

@@ -88,6 +88,8 @@ class Folder:
                 )
             if not folder.exists() and (alike := nearest(str(folder), _folders_of_results(folder.parent))):
                 raise RequestError(f"there is no folder {str(folder)!r}: {choices(str(folder), alike)}")
+            if folder.is_dir() and any(folder.iterdir()):  # no command would write into it
+                raise RequestError(f"{folder} holds no results: name a folder that train, fit, tune or study made")
             train = shell_command("sober", "train", "WORLD", "--out", folder)
             raise RequestError(f"{folder} holds no results: make some with `{train}`, or with fit, tune or study")
         return Folder(folder, _read(folder / "request.json"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sober.errors import RequestError, choices
+from sober.errors import RequestError, choices, listed
 from sober.results.runs import Runs, as_runs
 from sober.results.stats import Interval, interval, mean_interval, settings_then_seeds
 from sober.short_text import as_call, as_table
@@ -120,16 +120,24 @@ def in_words(value: Interval) -> str:
     return f"{value.value:.2f} [{value.low:.2f}, {value.high:.2f}]"
 
 
-def boards(tables: Mapping[str, pl.DataFrame], scores: Sequence[str] = SCORES, world: str | None = None) -> list[Board]:
+def boards(
+    tables: Mapping[str, pl.DataFrame], scores: Sequence[str] | None = None, world: str | None = None
+) -> list[Board]:
     """A board for each score. `tables` are tables of results by the name of their folder; `world` is the only world.
 
-    Diverged models are left out. A world that is in several folders has the methods of each.
+    Without `scores`, the boards are of those `SCORES` that were measured. Diverged models are left out. A world that
+    is in several folders has the methods of each.
     """
     by_source = {source: as_runs(table) for source, table in tables.items() if not table.is_empty()}
     worlds = list(dict.fromkeys(label for runs in by_source.values() for label in runs.unique("world")))
     if world is not None and world not in worlds:
         raise RequestError(f"no results of {world!r}: {choices(world, worlds)}")
     measured = sorted({number.metric for runs in by_source.values() for number in runs.numbers.values()})
+    if scores is None:
+        scores = [score for score in SCORES if score in measured]
+    if not scores:
+        others = f"--score takes any of these: {listed(measured)}" if measured else "they hold no scores"
+        raise RequestError(f"no results have {' or '.join(SCORES)}: {others}")
     if missing := [score for score in scores if score not in measured]:
         raise RequestError(f"no results have the score {missing[0]!r}: {choices(missing[0], measured)}")
     return [_board(score, by_source, [world] if world is not None else worlds) for score in scores]

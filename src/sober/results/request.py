@@ -75,6 +75,20 @@ class Cohort(NamedTuple):
         return Cohort(hashlib.sha256(names.encode()).hexdigest()[:12], runs[0].world, tuple(runs))
 
 
+class Pace(NamedTuple):
+    """How fast a machine is, as it was measured when a fit was planned."""
+
+    before: float  # seconds before training
+    per_step: float  # seconds of the whole fit for each step of all methods that were kept, with judging and drawing
+
+    def __repr__(self) -> str:
+        return as_call(self)
+
+    def minutes(self, steps: float) -> float:
+        """How long a fit with this many steps takes."""
+        return (self.before + steps * self.per_step) / 60
+
+
 @dataclasses.dataclass(frozen=True)
 class Request:
     """Everything that determines what a folder of results will hold."""
@@ -91,6 +105,7 @@ class Request:
     command: str = ""
     missing: Mapping[str, str] = dataclasses.field(default_factory=dict)  # by unavailable world, the reason
     notes: tuple[str, ...] = ()  # what was decided for the person who asked, in sentences
+    pace: Pace | None = None  # if the time decided the number of steps
 
     def __repr__(self) -> str:
         return as_call(self)
@@ -119,12 +134,13 @@ class Request:
         return dataclasses.replace(request, cohorts=cohorts, worlds={**self.worlds, **request.worlds})
 
     def plain(self) -> dict[str, Any]:
-        """As JSON can hold it. Without notes there is no key `notes`, as in folders from before there were notes."""
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "notes"}
+        """As JSON can hold it. Without notes there is no key `notes`, and so for `pace`, as in older folders."""
+        names = [field.name for field in dataclasses.fields(self) if field.name not in ("notes", "pace")]
         return {
             "format": FORMAT,
-            **fields,
+            **{name: getattr(self, name) for name in names},
             **({"notes": list(self.notes)} if self.notes else {}),
+            **({"pace": self.pace._asdict()} if self.pace else {}),
             "measure": self.measure.plain(),
             "cohorts": [[run.identity for run in cohort.runs] for cohort in self.cohorts],
             "runs": [run.canonical() for run in self.runs.values()],
@@ -136,11 +152,12 @@ class Request:
         if plain["maker"] not in get_args(Maker):
             raise ValueError(f"unknown maker {plain['maker']!r}")
         runs = {run.identity: run for run in map(Run.of, plain["runs"])}
-        names = {field.name for field in dataclasses.fields(Request)} - {"cohorts", "measure", "notes"}
+        names = {field.name for field in dataclasses.fields(Request)} - {"cohorts", "measure", "notes", "pace"}
         return Request(
             **{name: plain[name] for name in names},
             measure=Measure.of(plain["measure"]),
             notes=tuple(plain.get("notes", ())),
+            pace=Pace(*(float(plain["pace"][name]) for name in Pace._fields)) if "pace" in plain else None,
             cohorts=tuple(Cohort.of([runs[identity] for identity in cohort]) for cohort in plain["cohorts"]),
         )
 

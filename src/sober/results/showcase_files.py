@@ -19,6 +19,7 @@ from sober.defaults import TRAVERSAL_SPAN as SPAN  # noqa: F401 -- imported from
 from sober.errors import RequestError, brief
 from sober.files import expecting, folder_names, load_arrays, parse_json, save_arrays
 from sober.results.runs import Runs
+from sober.results.verdict_files import load_verdicts
 
 STEPS = 11  # pictures along a traversal
 MODELS_SHOWN = 6  # models on a page, at most
@@ -32,10 +33,12 @@ def showcase_path(folder: Path, identity: str) -> Path:
 
 
 def showcase_runs(folder: Path, runs: Runs) -> list[str]:
-    """The runs that have a showcase in the folder, the best by the leading number first."""
+    """The runs that have a showcase: first the best placed of saved verdicts, then the best by the leading number."""
     identities = {name.removesuffix(".safetensors") for name in folder_names(folder / "shown", ".safetensors")}
     order = np.ma.argsort(-runs.oriented(runs.headline()))  # runs without the number come last
-    return [run for run in runs.run_column("run")[order].tolist() if run in identities][:MODELS_SHOWN]
+    by_number = runs.run_column("run")[order].tolist()
+    placed = [verdict.run for verdict in load_verdicts(folder).values() if verdict.run in by_number]
+    return [run for run in dict.fromkeys([*placed, *by_number]) if run in identities][:MODELS_SHOWN]
 
 
 def save_showcase(path: Path, arrays: Mapping[str, np.ndarray], description: Mapping[str, Any]) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 import itertools
 import textwrap
 import time
@@ -32,6 +33,7 @@ from sober.errors import RequestError, choices, counted, listed
 from sober.evaluation.cohorts import cohorts_of
 from sober.evaluation.engine import Evaluation
 from sober.evaluation.families import only_family
+from sober.evaluation.progress_notes import shown_stage
 from sober.files import locked, writable_folder
 from sober.methods import find_method
 from sober.models.model import Model, load
@@ -63,8 +65,9 @@ class Fit:
         """The best placed models, what was decided for the person, and the verdict."""
         rows = self.ranking.rows()
         table = as_table(f"Fit in {self.folder}: {counted(len(rows), 'model')}, the best placed first", rows[:SHOWN])
-        verdict = textwrap.wrap(self.verdict.sentence(), COLUMNS)
-        notes = [line for note in self.notes for line in textwrap.wrap(note, COLUMNS)]
+        wrap = functools.partial(textwrap.wrap, width=COLUMNS, break_on_hyphens=False)
+        verdict = wrap(self.verdict.sentence())
+        notes = [line for note in self.notes for line in wrap(note)]
         room = LINES - len(table.split("\n")) - len(verdict)
         return "\n".join([table, *notes[:room], *verdict])
 
@@ -157,7 +160,8 @@ def fit(
         if request is None:
             for note in notes:
                 watcher.note(note)
-            planned = plan(world, wishes, began)
+            with shown_stage(watcher, "measuring how fast this machine trains"):
+                planned = plan(world, wishes, began)
             for note in planned.notes:
                 watcher.note(note)
             _refuse_if_alone(planned.runs, criteria)
@@ -170,8 +174,11 @@ def fit(
             if not going_on:
                 raise
             raise Stopped(f"stopped at a checkpoint; to go on, {going_on}") from stopped
-        ranking = ranked(evaluation, only_family(folder), rule=rule, wishes=wishes)
-        export(folder, ranking, seed)
+        wishes = dataclasses.replace(wishes, pace=folder.request.pace)
+        with shown_stage(watcher, "ranking the models"):
+            ranking = ranked(evaluation, only_family(folder), rule=rule, wishes=wishes)
+        with shown_stage(watcher, "drawing the latents and writing the report"):
+            export(folder, ranking, seed)
     return Fit(Results.of(folder), ranking, load(folder.path / "model.safetensors"))
 
 
@@ -218,6 +225,7 @@ def _planned(
         title=f"{counted(len(planned.runs), 'model')} of {world.name}, to choose one from",
         command=command,
         notes=notes + planned.notes,
+        pace=planned.pace,
     )
 
 

@@ -16,7 +16,7 @@ from sober.methods import find_method
 from sober.model_placement import ModelPlacement
 from sober.models.grid import grid
 from sober.nets import default_nets
-from sober.results.request import Request
+from sober.results.request import Pace, Request
 from sober.setting_words import method_title
 from sober.short_text import as_call
 from sober.training.cohort import fastest_program
@@ -54,6 +54,7 @@ class Wishes:
     seeds: int | None = None  # None: as many as fit into the time
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of `Training`
     hyper: Mapping[str, Setting | Sequence[Setting]] = dataclasses.field(default_factory=dict)
+    pace: Pace | None = None  # of the fit that was planned; None before, and in folders of older versions
 
     def __repr__(self) -> str:
         return as_call(self)
@@ -65,7 +66,9 @@ class Wishes:
             return None
         arguments = request.asked
         options = {name: value for name, value in arguments.items() if name in Training.options()}
-        return Wishes(tuple(arguments["method"]), float(arguments["minutes"]), arguments.get("seeds"), options)
+        return Wishes(
+            tuple(arguments["method"]), float(arguments["minutes"]), arguments.get("seeds"), options, pace=request.pace
+        )
 
     @property
     def are_timed(self) -> bool:
@@ -77,13 +80,15 @@ class Wishes:
         return _length(world).fewest if self.are_timed else 0
 
     def minutes_for(self, steps_needed: float, steps: int, methods_kept: Iterable[str]) -> int | None:
-        """How many minutes would do for all methods, if these minutes gave `steps` with the methods kept.
+        """How many minutes would do for all methods, by the pace with the methods kept.
 
-        Rounded up to two digits. None if the time does not decide the number of steps.
+        Without a pace, the minutes are taken to have given `steps`. Rounded up to two digits. None if the time does not
+        decide the number of steps.
         """
         if not self.are_timed:
             return None
-        return two_digits(self.minutes * steps_needed / steps * _cost(self.methods) / _cost(methods_kept))
+        pace = self.pace or Pace(0.0, 60 * self.minutes / steps)
+        return two_digits(pace.minutes(steps_needed * _cost(self.methods) / _cost(methods_kept)))
 
     def with_minutes(self, verdict: Verdict, runs: Sequence[Run]) -> Verdict:
         """The verdict, with the minutes that would do where the time decided the number of steps."""
@@ -99,6 +104,7 @@ class Plan:
 
     runs: tuple[Run, ...]
     notes: tuple[str, ...] = ()
+    pace: Pace | None = None  # as it was measured; None if the time does not decide the number of steps
 
     def __repr__(self) -> str:
         return as_call(self)
@@ -114,8 +120,11 @@ def plan(world: World, wishes: Wishes, began: float) -> Plan:
     if not wishes.are_timed:
         return Plan(tuple(_runs(world, wishes, wishes.methods, wishes.seeds or SEEDS, training)))
 
+    def pace(trained: Iterable[str]) -> Pace:
+        return Pace(passed, step_seconds * _cost(trained) / SHARE)
+
     def minutes_needed(trained: Iterable[str]) -> int:
-        return two_digits((passed + length.fewest * step_seconds * _cost(trained) / SHARE) / 60)
+        return two_digits(pace(trained).minutes(length.fewest))
 
     notes: list[str] = []
     minutes = _minutes(wishes.minutes)
@@ -149,12 +158,13 @@ def plan(world: World, wishes: Wishes, began: float) -> Plan:
             f"{minutes} enough for {counted(steps, 'step')} on this machine, and models need some {length.fewest:,}: "
             f"about {minutes_needed(wishes.methods):,} minutes would do{whom}."
         )
-    seeds = wishes.seeds
+    seeds, planned_pace = wishes.seeds, pace(methods)
     if seeds is None and steps > length.enough:
         seeds = min(MOST_SEEDS, SEEDS * steps // length.enough)
         steps = steps * SEEDS // seeds
+        planned_pace = planned_pace._replace(per_step=planned_pace.per_step * seeds / SEEDS)
     runs = _runs(world, wishes, methods, seeds or SEEDS, training.but(steps=min(steps, LONGEST)))
-    return Plan(tuple(runs), tuple(notes))
+    return Plan(tuple(runs), tuple(notes), planned_pace)
 
 
 def most_runs(world: World, wishes: Wishes) -> list[Run]:
