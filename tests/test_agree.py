@@ -333,6 +333,7 @@ def test_a_seed_gives_the_same_numbers_again() -> None:
         (independent(2, 3, 0), {"draws": 0}, "draws must be a whole number from 1 to 1,000,000"),
         (independent(2, 3, 0), {"seed": -1}, "seed must be a whole number"),
         (independent(2, 3, 0), {"signed": "yes"}, "signed must be True or False"),
+        (independent(2, 3, 0), {"signed": np.zeros(2)}, "signed must be True or False"),
         (independent(2, 3, 0), {"untrained": np.ones((ROWS, 3))}, "untrained is one array"),
         (["a.npy", "b.npy"], {}, "'model 0' is a path"),
         ([np.ma.masked_less(codes, -2) for codes in independent(2, 3, 0)], {}, "masked value"),

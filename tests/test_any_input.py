@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from hypothesis.internal.conjecture import providers
 
 import sober
 from odd import (
@@ -53,7 +54,12 @@ def on_inputs(count: int, holds: Callable[[st.DataObject], None]) -> None:
         suppress_health_check=list(HealthCheck),
     )
     tried = options(given(st.data())(holds))
-    (hypothesis.seed(int(chosen))(tried) if chosen else tried)()
+    with pytest.MonkeyPatch.context() as patch:
+        # Hypothesis draws constants of the modules that are loaded, and so other inputs after other tests.
+        patch.setattr(providers, "_get_local_constants", providers.Constants)
+        providers.CONSTANTS_CACHE.cache.clear()
+        (hypothesis.seed(int(chosen))(tried) if chosen else tried)()
+        providers.CONSTANTS_CACHE.cache.clear()
 
 
 def test_another_seed_tries_other_inputs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
+import sober
 from sober.estimators.predictors import points
 from sober.probing.combinations import unseen_combinations
 from sober.probing.knowledge import Number, Rows, knowledge, scored
@@ -236,3 +237,10 @@ def test_features_of_noise_are_rarely_above_their_shuffles() -> None:
                 above, numbers = above + (number.value > number.chance_high), numbers + 1
     assert numbers > 400
     assert above <= 0.05 * numbers
+
+
+def test_a_name_with_an_end_of_line_stays_in_its_sentence() -> None:
+    factors = np.random.default_rng(0).integers(0, 3, size=(60, 2))
+    findings = sober.probe(factors + 0.1, factors=factors, names=["a\nb", "\x1b[2Jc"]).findings
+    assert all(sentence.isprintable() for sentence in findings)
+    assert "a b (" in findings[0]

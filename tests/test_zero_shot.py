@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
+import sober
 from families import small_runs
 from sober.conditions import condition_mask
 from sober.errors import RequestError
@@ -315,3 +316,15 @@ def test_a_view_that_leaves_nothing_out(results: Results) -> None:
 def test_a_world_of_pictures_alone_has_nothing_to_predict() -> None:
     photos = from_array(np.full((3, 16, 16, 1), 200, np.uint8))
     assert "has no factors" in TASK.refuses({"region": ""}, photos)
+
+
+def test_a_factor_that_varies_negligibly_beside_an_outlier_is_left_out() -> None:
+    """Its errors could not be divided by how much it varies in the rows to learn from."""
+    rng = np.random.default_rng(0)
+    codes, outlier = rng.normal(size=(90, 2)), rng.normal(size=(90, 1))
+    outlier[40] = 1e300
+    with pytest.raises(RequestError, match="no factor has two values"):
+        sober.task("zero_shot", codes, outlier, kinds="continuous", region="factor_0 > 0")
+    factors = np.hstack([outlier, np.arange(90)[:, None] % 5])
+    scores = sober.task("zero_shot", codes, factors, kinds={"factor_0": "continuous"}, region="factor_1 > 2")
+    assert np.isfinite(list(scores.values())).all()

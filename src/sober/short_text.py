@@ -81,6 +81,11 @@ def encodable(text: object) -> str:
     return str(text).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+def one_line(text: str) -> str:
+    """A text as one line; characters that cannot be printed, such as ends of lines in a name, become spaces."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+
+
 def cut(text: object, width: int = COLUMNS) -> str:
     """A text as one line, with `…` in place of what is too long."""
     line = " ".join(str(text).split())

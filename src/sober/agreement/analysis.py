@@ -191,7 +191,7 @@ def analyse(
         raise RequestError(f"least must be a share above 0 and at most 1, not {shown(least)}")
     if not is_real(level) or not 0 < level < 1:
         raise RequestError(f"level must be a share above 0 and below 1, not {shown(level)}")
-    if signed not in (None, True, False):
+    if signed is not None and not isinstance(signed, bool | np.bool_):
         raise RequestError(f"signed must be True or False, or None to look at the codes, not {shown(signed)}")
     seed = whole_number("seed", seed)
     rows = None if rows is None else whole_number("rows", rows, least=FEWEST_ROWS, example=10_000)

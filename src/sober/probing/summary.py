@@ -13,6 +13,7 @@ from sober.errors import counted
 from sober.probing.differences import differences
 from sober.probing.layer import Layer
 from sober.probing.shown_layers import by_encoder
+from sober.short_text import one_line
 
 KNOWN, PARTLY = 0.9, 0.5  # how well a linear readout tells a factor, from 0, which is chance, to 1
 MIXED_UP = 0.2  # the share of a class that is taken for another one
@@ -37,7 +38,10 @@ def findings(layers: Sequence[Layer]) -> Iterator[str]:
 def findings_by_encoder(layers: Sequence[Layer]) -> dict[tuple[str, str], list[str]]:
     """The findings by world and encoder. The first one says what the encoder knows and what it mixes up."""
     pairs = by_encoder(layer for layer in layers if not layer.reference)
-    return {(world, encoder): list(_findings(layers, world, encoder)) for world, encoder in pairs}
+    return {
+        (world, encoder): [one_line(sentence) for sentence in _findings(layers, world, encoder)]
+        for world, encoder in pairs
+    }
 
 
 def _findings(layers: Sequence[Layer], world: str, encoder: str) -> Iterator[str]:

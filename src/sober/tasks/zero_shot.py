@@ -39,6 +39,7 @@ from sober.estimators.regressors import (
     fitted_by,
     lasso_strengths,
 )
+from sober.estimators.scaling import NEGLIGIBLE
 from sober.metrics.common.metric_rows import sample, split_in_three, take, varying
 from sober.metrics.dci_paper import AUTHORS_STRENGTH, REFERENCE, TEST, TRAIN, VALIDATION
 from sober.metrics.metric import Meaning, Measured
@@ -183,8 +184,8 @@ def _measured(sides: Sides, unit: str, fixed: Fixed) -> Measured:
 
 
 def _learnable(sides: Sides) -> tuple[Sides, set[str]]:
-    """Leaves out the factors that are constant in the rows to learn from."""
-    factors = varying(sides.learn).about
+    """Leaves out the factors that are constant in the rows to learn from, or vary negligibly beside other rows."""
+    factors = tuple(factor for factor in varying(sides.learn).about if _varies(sides, factor))
     if not factors:
         raise RequestError("zero_shot: outside the region no factor has two values: choose a smaller region")
     if len(factors) == len(sides.learn.about):
@@ -193,6 +194,14 @@ def _learnable(sides: Sides) -> tuple[Sides, set[str]]:
     return Sides(
         *(dataclasses.replace(codes, factors=codes.factors[:, varying_columns], about=factors) for codes in sides)
     ), {"constant_outside"}
+
+
+def _varies(sides: Sides, factor: Factor) -> bool:
+    """Whether errors of a factor can be divided by how much it varies in the rows to learn from."""
+    k = sides.learn.about.index(factor)
+    learn = points(factor, sides.learn.factors[:, k])
+    largest = max(float(np.abs(codes.factors[:, k]).max()) for codes in sides)
+    return math.sqrt(_mean_square(learn - learn.mean(axis=0))) > NEGLIGIBLE * largest
 
 
 def _flags(sides: Sides) -> set[str]:
