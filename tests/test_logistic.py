@@ -13,6 +13,7 @@ from scipy.special import softmax
 from sklearn.linear_model import LogisticRegressionCV, RidgeCV
 from sklearn.model_selection import KFold, StratifiedKFold
 
+import sober
 from sober.errors import RequestError
 from sober.estimators import logistic
 from sober.estimators.folds import contiguous, stratified
@@ -188,3 +189,12 @@ def test_ridge_is_that_of_scikit_learn(rows: int, noise: float) -> None:
 
 def test_contiguous_folds_differ_by_a_row_at_most() -> None:
     assert contiguous(7, 3).tolist() == [0, 0, 0, 1, 1, 2, 2]
+
+
+def test_rows_that_are_too_large_for_a_step_end_without_a_warning() -> None:
+    """The fit stops at coefficients that are finite, and says that it did not converge."""
+    rng = np.random.default_rng(3)
+    codes = rng.normal(size=(60, 2)) * np.array([1e60, 1e-60])
+    with np.errstate(all="raise", under="ignore"):
+        scores = sober.task("downstream", codes, rng.integers(0, 3, size=(60, 1)), largest=100)
+    assert np.isfinite(list(scores.values())).all()

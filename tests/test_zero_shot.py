@@ -328,3 +328,10 @@ def test_a_factor_that_varies_negligibly_beside_an_outlier_is_left_out() -> None
     factors = np.hstack([outlier, np.arange(90)[:, None] % 5])
     scores = sober.task("zero_shot", codes, factors, kinds={"factor_0": "continuous"}, region="factor_1 > 2")
     assert np.isfinite(list(scores.values())).all()
+
+
+def test_a_class_that_a_factor_lacks_is_refused_in_a_short_line() -> None:
+    factors = np.array([f"class {number}" for number in range(90)], object)[:, None]
+    with pytest.raises(RequestError, match=r"factor_0 has no class 0, as in .* and \d+ more") as refused:
+        sober.task("zero_shot", np.zeros((90, 2)), factors, region="factor_0 == 0")
+    assert len(str(refused.value)) < 400

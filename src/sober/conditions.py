@@ -64,8 +64,8 @@ def _check_class(condition: str, factors: Sequence[Factor], rows: int, left: ast
             return
     if factor.values and isinstance(factor.values[0], str):
         if value not in factor.values:
-            classes = listed(map(str, factor.values))
-            raise RequestError(f"factor {name} has classes {classes}, got {value!r} in the condition {condition!r}")
+            advice = choices(str(value), map(str, factor.values))
+            raise RequestError(f"factor {name} has no class {value!r}, as in the condition {condition!r}: {advice}")
     # Without labels, a categorical factor may still get names of classes from files that are not here.
     elif isinstance(value, str) and (rows or factor.kind != "categorical"):
         raise RequestError(f"factor {name} is a number, got {value!r} in the condition {condition!r}")

@@ -143,11 +143,20 @@ class _Problem:
         return self.logits(unknowns, rows).argmax(axis=0)
 
     def minimum(self, unknowns: Unknowns, penalty: float, curvature: _Curvature) -> Unknowns:
-        """Newton's method with steps that always descend, by the rule of `linear.minimised`."""
+        """Newton's method with steps that always descend, by the rule of `linear.minimised`.
+
+        Rows may be so large that a step overflows. It then stops at the last unknowns that did not.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._descend(unknowns, penalty, curvature)
+
+    def _descend(self, unknowns: Unknowns, penalty: float, curvature: _Curvature) -> Unknowns:
         step, reach = np.zeros_like(unknowns), 0.0
         for _ in range(MOST):
             ahead = unknowns + step
             gradient, chances = self._slopes(ahead, penalty)
+            if not np.isfinite(gradient).all():
+                break
             if reach > 1 and np.vdot(gradient, step) > 0:  # beyond the minimum on this line
                 shorter = max(0.5, np.log1p(reach) / reach)
                 step, reach = shorter * step, shorter * reach
@@ -155,6 +164,8 @@ class _Problem:
             unknowns = ahead
             step, products = self._newton(gradient, chances, penalty, curvature)
             reach = self._reach(step)
+            if not np.isfinite(step).all():
+                break
             if reach <= PRECISION or -np.vdot(gradient, step) <= FALL:
                 return unknowns + step
             if products > LONG:
