@@ -133,7 +133,7 @@ def ranking(
     if rule is not None:
         assert of_mean_picture is not None
         most_loss = rule.most_loss(losses[LOSS].scores, of_mean_picture, unfit)
-        losses[LOSS] = losses[LOSS].negated_shares(of_mean_picture, unfit)
+        losses[LOSS] = losses[LOSS].as_shares(of_mean_picture, unfit)
         combined = _by_rule(rule, list(judgements))
     ranks = combined([loss.scores for loss in losses.values()], unfit)  # (M,)
     replicate_ranks = combined([loss.replicates for loss in losses.values()], unfit)  # (R, M)
@@ -158,7 +158,7 @@ def ranking(
     settings = _settings(runs, judgements, losses, combined, words, rng)
     verdict = decide(models, settings, tuple(criteria), words=words, rule=rule, training=training, fewest=fewest_steps)
     if rule is not None and verdict.certainty is not None:
-        shares = dict(zip(runs, -losses[LOSS].scores, strict=True))
+        shares = dict(zip(runs, losses[LOSS].scores.tolist(), strict=True))
         verdict = dataclasses.replace(verdict, gives_up=_gives_up(models, shares, words), most_loss=most_loss)
     return Ranking(criteria, models, settings, tuple(left_out), verdict)
 
@@ -169,9 +169,9 @@ class _Losses(NamedTuple):
     scores: Float[np.ndarray, " M"]
     replicates: Float[np.ndarray, "R M"]
 
-    def negated_shares(self, of_mean_picture: Float[np.ndarray, " M"], unfit: Bool[np.ndarray, " M"]) -> _Losses:
-        """Losses of pictures as shares of a picture that models keep, negated: the lowest stays the best."""
-        return _Losses(*(-kept_shares(losses, of_mean_picture, unfit) for losses in self))
+    def as_shares(self, of_mean_picture: Float[np.ndarray, " M"], unfit: Bool[np.ndarray, " M"]) -> _Losses:
+        """Losses of pictures as shares of a picture that models keep, as a rule takes them: the highest is the best."""
+        return _Losses(*(kept_shares(losses, of_mean_picture, unfit) for losses in self))
 
 
 def _losses(criterion: Criterion, judgement: Judgement, indices: Int[np.ndarray, " R"]) -> _Losses:
@@ -187,10 +187,10 @@ def _mean_ranks(losses: Sequence[Float[np.ndarray, "*R M"]], unfit: np.ndarray) 
 
 
 def _by_rule(rule: ChoiceRule, labels: Sequence[str]) -> Combine:
-    """Combines losses under these labels by a rule."""
+    """Combines what is under these labels by a rule: disagreement, and the shares that models keep."""
 
     def combined(losses: Sequence[Float[np.ndarray, "*R M"]], unfit: np.ndarray) -> Float[np.ndarray, "*R M"]:
-        return rule.ranks(losses[labels.index(AGREEMENT)], -losses[labels.index(LOSS)], unfit)
+        return rule.ranks(losses[labels.index(AGREEMENT)], losses[labels.index(LOSS)], unfit)
 
     return combined
 
